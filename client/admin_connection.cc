@@ -10,7 +10,7 @@
 namespace longstream::client {
 namespace {
 
-namespace v1 = admin::v1;
+namespace admin_v1 = admin::v1;
 
 // The context of a call. An interrupt cancels the call.
 struct Call {
@@ -40,39 +40,39 @@ void ReadStates(grpc::ClientReader<Response>& reader, const AdminConnection::OnS
 struct AdminConnection::Stub {
   explicit Stub(const std::shared_ptr<grpc::Channel>& channel) : admin(channel) {}
 
-  v1::Admin::Stub admin;
+  admin_v1::Admin::Stub admin;
 };
 
 AdminConnection::AdminConnection(const std::string& address, const ChannelSecurity& security)
     : stub_(std::make_shared<Stub>(MakeChannel(address, security, grpc::ChannelArguments()))) {}
 
-void AdminConnection::Load(const v1::LoadModelRequest& request, const OnState& on_state) {
+void AdminConnection::Load(const admin_v1::LoadModelRequest& request, const OnState& on_state) {
   Call call;
   ReadStates(*stub_->admin.LoadModel(&call.context, request), on_state);
 }
 
-void AdminConnection::Swap(const v1::SwapModelRequest& request, const OnState& on_state) {
+void AdminConnection::Swap(const admin_v1::SwapModelRequest& request, const OnState& on_state) {
   Call call;
   ReadStates(*stub_->admin.SwapModel(&call.context, request), on_state);
 }
 
-void AdminConnection::Unload(const v1::UnloadModelRequest& request) {
+void AdminConnection::Unload(const admin_v1::UnloadModelRequest& request) {
   Call call;
-  v1::UnloadModelResponse response;
+  admin_v1::UnloadModelResponse response;
   Check(stub_->admin.UnloadModel(&call.context, request, &response));
 }
 
-v1::ListModelsResponse AdminConnection::Models() {
+admin_v1::ListModelsResponse AdminConnection::Models() {
   Call call;
-  v1::ListModelsResponse response;
+  admin_v1::ListModelsResponse response;
   Check(stub_->admin.ListModels(&call.context, {}, &response));
   return response;
 }
 
-v1::Alias AdminConnection::Set(const v1::Alias& alias) {
+admin_v1::Alias AdminConnection::Set(const admin_v1::Alias& alias) {
   Call call;
-  v1::SetAliasRequest request;
-  v1::SetAliasResponse response;
+  admin_v1::SetAliasRequest request;
+  admin_v1::SetAliasResponse response;
   *request.mutable_alias() = alias;
   Check(stub_->admin.SetAlias(&call.context, request, &response));
   return response.alias();
@@ -80,15 +80,15 @@ v1::Alias AdminConnection::Set(const v1::Alias& alias) {
 
 void AdminConnection::Delete(const std::string& alias) {
   Call call;
-  v1::DeleteAliasRequest request;
-  v1::DeleteAliasResponse response;
+  admin_v1::DeleteAliasRequest request;
+  admin_v1::DeleteAliasResponse response;
   request.set_name(alias);
   Check(stub_->admin.DeleteAlias(&call.context, request, &response));
 }
 
-v1::ListAliasesResponse AdminConnection::Aliases() {
+admin_v1::ListAliasesResponse AdminConnection::Aliases() {
   Call call;
-  v1::ListAliasesResponse response;
+  admin_v1::ListAliasesResponse response;
   Check(stub_->admin.ListAliases(&call.context, {}, &response));
   return response;
 }

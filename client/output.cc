@@ -2,9 +2,9 @@
 #include "client/output.h"
 
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <string>
 
 namespace longstream::client {
 
@@ -18,6 +18,13 @@ void Print(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
     throw OutputError(errno);
   }
+}
+
+std::string Number(double value, const char* format) {
+  if (std::isnan(value)) return "-";
+  char text[64];
+  std::snprintf(text, sizeof(text), format, value);
+  return text;
 }
 
 void FlushOutput() {

@@ -3,6 +3,7 @@
 #define LONGSTREAM_CLIENT_OUTPUT_H_
 
 #include <stdexcept>
+#include <string>
 #include <string_view>
 
 namespace longstream::client {
@@ -21,6 +22,9 @@ class OutputError : public std::runtime_error {
 
 // Writes `text` to standard output at once. Throws OutputError.
 void Print(std::string_view text);
+
+// Formats a number as printf does, or returns "-" if it is not a number.
+std::string Number(double value, const char* format);
 
 // Writes the buffered output of printf. Throws OutputError if this or an earlier write failed.
 void FlushOutput();

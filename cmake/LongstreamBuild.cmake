@@ -43,6 +43,10 @@ if(LONGSTREAM_CCACHE)
   endforeach()
 endif()
 
+# Most of the time of a build is spent on headers. A batch of sources reads each header once.
+option(LONGSTREAM_UNITY "Compile several sources as one; OFF to work on a few sources" ON)
+set(longstream_unity_sources 8)  # at most so many in a batch
+
 option(LONGSTREAM_WARNINGS_AS_ERRORS "OFF for compilers that the project does not test" ON)
 add_library(longstream_warnings INTERFACE)
 target_compile_options(longstream_warnings INTERFACE

@@ -14,6 +14,7 @@ function(longstream_library)
     target_include_directories(${arg_NAME} PUBLIC ${include_directories})
     target_link_libraries(${arg_NAME} PUBLIC ${arg_DEPS}
                           PRIVATE ${arg_PRIVATE_DEPS} $<BUILD_INTERFACE:longstream_warnings>)
+    longstream_unite(${arg_NAME})
   else()
     add_library(${arg_NAME} INTERFACE)
     target_include_directories(${arg_NAME} INTERFACE ${include_directories})
@@ -38,6 +39,7 @@ function(longstream_binary)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;DEPS")
   longstream_check_arguments(longstream_binary)
   longstream_program("${arg_NAME}" "${arg_SOURCES}" "${arg_DEPS}" "${PROJECT_BINARY_DIR}/bin")
+  longstream_unite(${arg_NAME})
   add_dependencies(installed ${arg_NAME})
   install(TARGETS ${arg_NAME} RUNTIME)
 endfunction()
@@ -73,6 +75,7 @@ function(longstream_test)
                         "SOURCES;DEPS;LABELS;ARGS")
   longstream_check_arguments(longstream_test)
   longstream_program("${arg_NAME}" "${arg_SOURCES}" "${arg_DEPS}" "${PROJECT_BINARY_DIR}/tests")
+  longstream_unite(${arg_NAME})
   target_link_libraries(${arg_NAME} PRIVATE GTest::gmock GTest::gtest_main)
   target_compile_options(${arg_NAME} PRIVATE ${longstream_test_options})
   target_compile_definitions(${arg_NAME} PRIVATE
@@ -168,6 +171,27 @@ function(longstream_program name sources deps directory)
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
   target_link_libraries(${name} PRIVATE ${deps} longstream_warnings)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${directory}")
+endfunction()
+
+# longstream_unite(target)
+# Compiles several C++ sources of the target as one, if LONGSTREAM_UNITY is on in its directory. Its
+# sources are divided evenly, so that two cores end together.
+function(longstream_unite target)
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "\\.cc$")
+  list(LENGTH sources count)
+  if(NOT LONGSTREAM_UNITY OR count LESS 2)
+    return()
+  endif()
+  math(EXPR batches "(${count} + ${longstream_unity_sources} - 1) / ${longstream_unity_sources}")
+  math(EXPR size "(${count} + ${batches} - 1) / ${batches}")
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${size})
+  # A batch includes its sources with their whole paths, which __FILE__ repeats. Paths from the root
+  # are the same in all checkouts, so that ccache can share the objects. And GCC takes the sources
+  # for headers, whose types must not have members of types of an unnamed namespace.
+  target_compile_options(${target} PRIVATE
+    "$<$<COMPILE_LANGUAGE:CXX>:-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=>"
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
 endfunction()
 
 # Options for the tests' own code. A build with AddressSanitizer and UBSan compiles it twice as fast

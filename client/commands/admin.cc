@@ -17,25 +17,25 @@
 namespace longstream::client {
 namespace {
 
-namespace v1 = admin::v1;
+namespace admin_v1 = admin::v1;
 
 struct AdminOptions {
   std::string address;
-  v1::ModelSpec model;
+  admin_v1::ModelSpec model;
   std::string name;  // of `unload`
   bool recompute_sessions = false;
   std::optional<double> drain_seconds;
   std::optional<double> grace_seconds;
-  v1::Alias alias;                     // of `alias set`
+  admin_v1::Alias alias;               // of `alias set`
   std::vector<std::string> arms;       // of `alias set`: MODEL=WEIGHT; of `alias route`: MODEL
   std::string shadow;                  // of both: MODEL=SHARE; empty: none
   double max_time_to_first_token = 0;  // of `alias route`, in seconds; 0: none, here and below
   double max_time_per_token = 0;
-  v1::AliasRoute route;
+  admin_v1::AliasRoute route;
 };
 
-std::string NameOf(v1::ModelState state) {
-  return v1::ModelState_Name(state).substr(sizeof("MODEL_STATE_") - 1);
+std::string NameOf(admin_v1::ModelState state) {
+  return admin_v1::ModelState_Name(state).substr(sizeof("MODEL_STATE_") - 1);
 }
 
 // Prints the states of a model that is being loaded. With --json, prints only the last one.
@@ -44,10 +44,10 @@ class States {
   explicit States(bool json) : json_(json) {}
   ~States() = default;
 
-  void Show(const v1::Model& model) {
+  void Show(const admin_v1::Model& model) {
     last_ = model;
     if (json_) return;
-    const bool is_loading = model.state() == v1::MODEL_STATE_LOADING;
+    const bool is_loading = model.state() == admin_v1::MODEL_STATE_LOADING;
     const std::string bytes = is_loading && model.expected_bytes() > 0
                                   ? ", about " + HumanBytes(model.expected_bytes())
                                   : "";
@@ -61,33 +61,33 @@ class States {
 
  private:
   const bool json_;
-  v1::Model last_;
+  admin_v1::Model last_;
 };
 
-void Load(const Global& global, const AdminOptions& options) {
-  v1::LoadModelRequest request;
+void LoadModel(const Global& global, const AdminOptions& options) {
+  admin_v1::LoadModelRequest request;
   *request.mutable_model() = options.model;
   States states(global.json);
-  ConnectToAdmin(global, options.address).Load(request, [&](const v1::Model& model) {
+  ConnectToAdmin(global, options.address).Load(request, [&](const admin_v1::Model& model) {
     states.Show(model);
   });
   states.End();
 }
 
 void Swap(const Global& global, const AdminOptions& options) {
-  v1::SwapModelRequest request;
+  admin_v1::SwapModelRequest request;
   *request.mutable_model() = options.model;
   request.set_recompute_sessions(options.recompute_sessions);
   if (options.drain_seconds) SetSeconds(*options.drain_seconds, request.mutable_drain_timeout());
   States states(global.json);
-  ConnectToAdmin(global, options.address).Swap(request, [&](const v1::Model& model) {
+  ConnectToAdmin(global, options.address).Swap(request, [&](const admin_v1::Model& model) {
     states.Show(model);
   });
   states.End();
 }
 
 void Unload(const Global& global, const AdminOptions& options) {
-  v1::UnloadModelRequest request;
+  admin_v1::UnloadModelRequest request;
   request.set_name(options.name);
   if (options.grace_seconds) SetSeconds(*options.grace_seconds, request.mutable_grace());
   ConnectToAdmin(global, options.address).Unload(request);
@@ -95,12 +95,12 @@ void Unload(const Global& global, const AdminOptions& options) {
 }
 
 void Models(const Global& global, const AdminOptions& options) {
-  const v1::ListModelsResponse list = ConnectToAdmin(global, options.address).Models();
+  const admin_v1::ListModelsResponse list = ConnectToAdmin(global, options.address).Models();
   if (global.json) return PrintJson(list);
   std::printf("%-12s %-8s %-8s %-8s %-6s %10s %10s %6s %8s  %s\n", "NAME", "VERSION", "STATE",
               "BACKEND", "DEVICE", "WEIGHTS", "CACHES", "TURNS", "SESSIONS", "DIRECTORY");
-  for (const v1::Model& model : list.models()) {
-    const v1::ModelBytes& bytes = model.bytes();
+  for (const admin_v1::Model& model : list.models()) {
+    const admin_v1::ModelBytes& bytes = model.bytes();
     const uint64_t caches = bytes.pages() + bytes.rings() + bytes.states() + bytes.checkpoints();
     std::printf("%-12s %-8s %-8s %-8s %-6s %10s %10s %6llu %8llu  %s\n", model.name().c_str(),
                 model.version().c_str(), NameOf(model.state()).c_str(), model.backend().c_str(),
@@ -112,7 +112,7 @@ void Models(const Global& global, const AdminOptions& options) {
 }
 
 // Reads MODEL=WEIGHT. A model's name may have "=", a weight has not.
-v1::AliasArm ReadArm(const std::string& text) {
+admin_v1::AliasArm ReadArm(const std::string& text) {
   constexpr uint64_t kMostWeight = 1'000'000;
   const size_t equals = text.rfind('=');
   if (equals == std::string::npos || equals == 0) {
@@ -122,14 +122,14 @@ v1::AliasArm ReadArm(const std::string& text) {
   const std::string weight = text.substr(equals + 1);
   const std::string error = WholeNumber(0, kMostWeight)(weight);
   if (!error.empty()) throw CLI::ValidationError("arms", text + ": " + error);
-  v1::AliasArm arm;
+  admin_v1::AliasArm arm;
   arm.set_model(text.substr(0, equals));
   arm.set_weight(static_cast<uint32_t>(std::stoul(weight)));
   return arm;
 }
 
 // Reads MODEL=SHARE.
-v1::AliasShadow ReadShadow(const std::string& text) {
+admin_v1::AliasShadow ReadShadow(const std::string& text) {
   const size_t equals = text.rfind('=');
   const std::string share = equals == std::string::npos ? "" : text.substr(equals + 1);
   double number = 0;
@@ -140,7 +140,7 @@ v1::AliasShadow ReadShadow(const std::string& text) {
   if (!(number >= 0 && number <= 1)) {
     throw CLI::ValidationError("--shadow", text + ": expected a share from 0 to 1");
   }
-  v1::AliasShadow shadow;
+  admin_v1::AliasShadow shadow;
   shadow.set_model(text.substr(0, equals));
   shadow.set_share(number);
   return shadow;
@@ -153,14 +153,14 @@ std::string ShareText(double share) {
   return text;
 }
 
-void PrintAlias(const v1::Alias& alias) {
+void PrintAlias(const admin_v1::Alias& alias) {
   std::string text = alias.name() + (alias.has_route() ? ": route" : ":");
-  for (const v1::AliasArm& arm : alias.arms()) {
+  for (const admin_v1::AliasArm& arm : alias.arms()) {
     text += " " + arm.model();
     if (!alias.has_route()) text += "=" + std::to_string(arm.weight());
     if (alias.has_route() && !arm.has_costs()) text += " (not measured)";
-    const bool is_there = arm.state() != v1::MODEL_STATE_UNSPECIFIED;
-    if (arm.state() != v1::MODEL_STATE_READY) {
+    const bool is_there = arm.state() != admin_v1::MODEL_STATE_UNSPECIFIED;
+    if (arm.state() != admin_v1::MODEL_STATE_READY) {
       text += " (" + (is_there ? NameOf(arm.state()) : std::string("not served")) + ")";
     }
   }
@@ -171,9 +171,9 @@ void PrintAlias(const v1::Alias& alias) {
 }
 
 void RouteAlias(const Global& global, const AdminOptions& options) {
-  v1::Alias alias = options.alias;
+  admin_v1::Alias alias = options.alias;
   for (const std::string& arm : options.arms) alias.add_arms()->set_model(arm);
-  v1::AliasRoute* const route = alias.mutable_route();
+  admin_v1::AliasRoute* const route = alias.mutable_route();
   *route = options.route;
   if (options.max_time_to_first_token > 0) {
     SetSeconds(options.max_time_to_first_token, route->mutable_max_time_to_first_token());
@@ -182,15 +182,15 @@ void RouteAlias(const Global& global, const AdminOptions& options) {
     SetSeconds(options.max_time_per_token, route->mutable_max_time_per_token());
   }
   if (!options.shadow.empty()) *alias.mutable_shadow() = ReadShadow(options.shadow);
-  const v1::Alias set = ConnectToAdmin(global, options.address).Set(alias);
+  const admin_v1::Alias set = ConnectToAdmin(global, options.address).Set(alias);
   global.json ? PrintJson(set) : PrintAlias(set);
 }
 
 void SetAlias(const Global& global, const AdminOptions& options) {
-  v1::Alias alias = options.alias;
+  admin_v1::Alias alias = options.alias;
   for (const std::string& arm : options.arms) *alias.add_arms() = ReadArm(arm);
   if (!options.shadow.empty()) *alias.mutable_shadow() = ReadShadow(options.shadow);
-  const v1::Alias set = ConnectToAdmin(global, options.address).Set(alias);
+  const admin_v1::Alias set = ConnectToAdmin(global, options.address).Set(alias);
   global.json ? PrintJson(set) : PrintAlias(set);
 }
 
@@ -200,10 +200,10 @@ void DeleteAlias(const Global& global, const AdminOptions& options) {
 }
 
 void Aliases(const Global& global, const AdminOptions& options) {
-  const v1::ListAliasesResponse list = ConnectToAdmin(global, options.address).Aliases();
+  const admin_v1::ListAliasesResponse list = ConnectToAdmin(global, options.address).Aliases();
   if (global.json) return PrintJson(list);
   if (list.aliases().empty()) return Print("no aliases\n");
-  for (const v1::Alias& alias : list.aliases()) PrintAlias(alias);
+  for (const admin_v1::Alias& alias : list.aliases()) PrintAlias(alias);
 }
 
 void AddShadowOption(CLI::App* command, const std::shared_ptr<AdminOptions>& options) {
@@ -229,18 +229,18 @@ void AddRouteCommand(CLI::App* alias, const Global* global,
                    "seconds for each further token, as above")
       ->check(Number(0, kMostSeconds));
   const auto add = [route, options](const char* name, const char* description, uint64_t most,
-                                    void (v1::AliasRoute::*set)(uint64_t)) {
+                                    void (admin_v1::AliasRoute::*set)(uint64_t)) {
     route
         ->add_option_function<uint64_t>(
             name, [options, set](uint64_t value) { (options->route.*set)(value); }, description)
         ->check(WholeNumber(0, most));
   };
   add("--max-session-bytes", "bytes of a session's caches, as above",
-      std::numeric_limits<uint64_t>::max(), &v1::AliasRoute::set_max_session_bytes);
+      std::numeric_limits<uint64_t>::max(), &admin_v1::AliasRoute::set_max_session_bytes);
   add("--prompt-tokens", "what is expected of requests that do not say it; default: 1024",
-      kMostTokens, &v1::AliasRoute::set_prompt_tokens);
+      kMostTokens, &admin_v1::AliasRoute::set_prompt_tokens);
   add("--max-tokens", "what is expected of requests that do not say it; default: 256", kMostTokens,
-      &v1::AliasRoute::set_max_tokens);
+      &admin_v1::AliasRoute::set_max_tokens);
   AddShadowOption(route, options);
   route->callback([=] { RouteAlias(*global, *options); });
 }
@@ -270,7 +270,7 @@ void AddAliasCommands(CLI::App* admin, const Global* global,
 CLI::App* AddModelCommand(CLI::App* admin, const std::string& name, const std::string& description,
                           AdminOptions* options) {
   CLI::App* command = admin->add_subcommand(name, description);
-  v1::ModelSpec* const model = &options->model;
+  admin_v1::ModelSpec* const model = &options->model;
   command->add_option("name", *model->mutable_name(), "the model's name for clients")->required();
   command->add_option("--directory", *model->mutable_directory(),
                       "the name of its directory in admin.model_directories; default: its name");
@@ -299,7 +299,7 @@ void AddAdmin(CLI::App* app, const Global* global) {
   const CLI::Validator seconds = Number(0.0, 1e8);
 
   AddModelCommand(admin, "load", "Load a model under a new name", options.get())->callback([=] {
-    Load(*global, *options);
+    LoadModel(*global, *options);
   });
   CLI::App* swap = AddModelCommand(admin, "swap",
                                    "Load another version of a model; new sessions "

@@ -126,8 +126,8 @@ void PrintRow(const char* name, const Summary& summary, double scale) {
 }
 
 // Prints the figures of the finished requests. After an interrupt, some requests are missing.
-void Report(const Global& global, const BenchOptions& options, const Measured& measured,
-            double seconds) {
+void PrintReport(const Global& global, const BenchOptions& options, const Measured& measured,
+                 double seconds) {
   const Summary first = Summarize(measured.first_token_seconds);
   const Summary inter = Summarize(measured.inter_token_seconds);
   const Summary finish = Summarize(measured.finish_seconds);
@@ -168,7 +168,7 @@ void Bench(const Global& global, const BenchOptions& options) {
   ForEach(options.requests, options.streams,
           [&](int number) { RunOne(connection, options, vocabulary, number, &measured); });
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  if (measured.requests > 0) Report(global, options, measured, seconds);
+  if (measured.requests > 0) PrintReport(global, options, measured, seconds);
 }
 
 }  // namespace

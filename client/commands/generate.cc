@@ -15,8 +15,6 @@
 namespace longstream::client {
 namespace {
 
-constexpr uint64_t kMaxTopLogProbs = 20;  // the server's limit
-
 struct GenerateOptions {
   TurnOptions turn;
   std::string prompt;

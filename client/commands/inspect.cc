@@ -183,7 +183,7 @@ std::string LifetimeOf(const v1::Session& session) {
   return "ends after " + text(session.idle_timeout()) + " without a turn, or with the server";
 }
 
-void Show(const Global& global, const std::string& id) {
+void ShowSession(const Global& global, const std::string& id) {
   const v1::Session session = ConnectToSession(global, id).Get(id);
   if (global.json) return PrintJson(session);
   const auto print = [](const char* name, const std::string& value) {
@@ -253,7 +253,7 @@ void AddPlaces(CLI::App* sessions, const Global* global) {
   auto options = std::make_shared<PlaceOptions>();
   CLI::App* show = sessions->add_subcommand("show", "Show a session and what it holds");
   show->add_option("session", options->session, "the session")->required();
-  show->callback([=] { Show(*global, options->session); });
+  show->callback([=] { ShowSession(*global, options->session); });
 
   CLI::App* turns = sessions->add_subcommand("turns", "List the turns of a session");
   turns->add_option("session", options->session, "the session")->required();

@@ -14,7 +14,7 @@
 namespace longstream::client {
 namespace {
 
-namespace v1 = admin::v1;
+namespace admin_v1 = admin::v1;
 
 struct PlanOptions {
   std::string address;
@@ -23,7 +23,7 @@ struct PlanOptions {
   double busy = 0.7;
 };
 
-TurnCosts CostsOf(const v1::ArmCosts& costs) {
+TurnCosts CostsOf(const admin_v1::ArmCosts& costs) {
   return {.prompt_token = Seconds(costs.prompt_token()),
           .prompt_token_per_1000 = Seconds(costs.prompt_token_per_1000()),
           .generated_token = Seconds(costs.generated_token()),
@@ -66,7 +66,7 @@ void PrintCapacity(const std::string& model, const Capacity& capacity) {
 }
 
 // Why a model cannot serve the load, however many replicas there are. Empty: it can.
-std::string WhyNot(const v1::ArmCosts& costs, const PlanOptions& options,
+std::string WhyNot(const admin_v1::ArmCosts& costs, const PlanOptions& options,
                    const Capacity& capacity) {
   // A server of an earlier version does not tell the limit.
   const uint64_t tokens = options.load.session_tokens;
@@ -90,12 +90,12 @@ void Plan(const Global& global, const PlanOptions& options) {
   }
   constexpr double kGib = 1024.0 * 1024 * 1024;
   const ReplicaSize replica = {.cache_bytes = options.cache_gib * kGib, .busy = options.busy};
-  const v1::ListAliasesResponse list = ConnectToAdmin(global, options.address).Aliases();
+  const admin_v1::ListAliasesResponse list = ConnectToAdmin(global, options.address).Aliases();
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   std::set<std::string> planned;  // a model may be an arm of several aliases
   bool fits = false;              // at least one of them
-  for (const v1::Alias& alias : list.aliases()) {
-    for (const v1::AliasArm& arm : alias.arms()) {
+  for (const admin_v1::Alias& alias : list.aliases()) {
+    for (const admin_v1::AliasArm& arm : alias.arms()) {
       if (!arm.has_costs() || !planned.insert(arm.model()).second) continue;
       const Capacity capacity = CapacityFor(CostsOf(arm.costs()), options.load, replica);
       const std::string why_not = WhyNot(arm.costs(), options, capacity);

@@ -11,8 +11,6 @@
 namespace longstream::client {
 namespace {
 
-using nlohmann::json;
-
 struct TokenizeOptions {
   std::string model;
   std::string text;
@@ -29,13 +27,14 @@ struct TokenizeOptions {
 
 // Reads a JSON array of messages, or an object with "messages" and "tools".
 void ReadMessages(const std::string& file, v1::Messages* messages) {
-  json read = json::parse(ReadFile(file, "--messages"), nullptr, /*allow_exceptions=*/false);
+  nlohmann::json read =
+      nlohmann::json::parse(ReadFile(file, "--messages"), nullptr, /*allow_exceptions=*/false);
   if (read.is_object() && read.contains("messages")) {
     if (read.contains("tools")) messages->set_tools(read["tools"].dump());
-    read = json(read["messages"]);
+    read = nlohmann::json(read["messages"]);
   }
   if (!read.is_array()) RefuseMessages("the file has no JSON array of messages");
-  for (json& member : read) {
+  for (nlohmann::json& member : read) {
     if (!member.is_object() || !member.contains("role") || !member["role"].is_string()) {
       RefuseMessages("each message needs a \"role\"");
     }
@@ -68,7 +67,7 @@ v1::TokenizeRequest Request(const TokenizeOptions& options) {
 
 // The bytes of a token as a JSON string, in which bytes that are no character become U+FFFD.
 std::string Quoted(const std::string& piece) {
-  return json(piece).dump(-1, ' ', false, json::error_handler_t::replace);
+  return nlohmann::json(piece).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 void Tokenize(const Global& global, const TokenizeOptions& options) {

@@ -14,6 +14,8 @@
 
 namespace longstream::client {
 
+inline constexpr uint64_t kMaxTopLogProbs = 20;  // the server's limit
+
 class TurnOptions {
  public:
   // Adds the options to `app`. The object must live as long as `app`.

@@ -7,13 +7,13 @@
 #include <limits>
 #include <map>
 
+#include "client/compare/not_finite.h"
 #include "client/compare/prompt_values.h"
 #include "client/statistics.h"
 
 namespace longstream::client {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kRowAlpha = 0.05;
 
 // The mean of values that are added one after the other.

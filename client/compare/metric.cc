@@ -6,10 +6,10 @@
 #include <cstdlib>
 #include <limits>
 
+#include "client/compare/not_finite.h"
+
 namespace longstream::client {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // 0.04879 is ln 1.05: 5 % more time or memory.
 constexpr std::array<MetricInfo, kMetrics> kInfos = {{

@@ -6,11 +6,10 @@
 #include <limits>
 #include <numeric>
 
+#include "client/compare/not_finite.h"
+
 namespace longstream::client {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // A spread below this part of the original is a rounding error.
 constexpr double kRounding = 1e-12;

@@ -4,12 +4,12 @@
 #include <cmath>
 #include <limits>
 
+#include "client/compare/not_finite.h"
 #include "client/statistics.h"
 
 namespace longstream::client {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr PromptValue kNone = {kNaN, kNaN, kNaN};
 
 PromptValue Finite(const PromptValue& value) {

@@ -190,7 +190,7 @@ void Evaluate(const Global& global, TaskOptions options) {
         }
       });
   const Report report = MakeReport(options, answers);
-  nlohmann::ordered_json json = Json(report);
+  nlohmann::ordered_json json = JsonOf(report);
   json["seed"] = options.seed;
   json["questions"] = questions;
   Publish(global, options.eval, report, json);

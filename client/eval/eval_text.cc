@@ -128,7 +128,7 @@ void Evaluate(const Global& global, TextOptions options) {
                  }
                });
   const Report report = MakeReport(options, figures);
-  nlohmann::ordered_json json = Json(report);
+  nlohmann::ordered_json json = JsonOf(report);
   json["bytes"] = text.size();
   Publish(global, options.eval, report, json);
 }

@@ -8,17 +8,11 @@
 #include <limits>
 
 #include "client/eval/svg_plot.h"
+#include "client/output.h"
 #include "nlohmann/json.hpp"
 
 namespace longstream::client {
 namespace {
-
-std::string Number(double value, const char* format) {
-  if (std::isnan(value)) return "-";
-  char text[32];
-  std::snprintf(text, sizeof(text), format, value);
-  return text;
-}
 
 // Formats lines as columns. Aligns the first column to the left and the others to the right.
 std::string Aligned(const std::vector<std::vector<std::string>>& lines) {
@@ -58,7 +52,7 @@ std::string TableOf(const Grid& grid, const std::vector<std::string>& models,
   return title + "\n\n" + Aligned(lines);
 }
 
-nlohmann::ordered_json Json(const Figures& figures, bool likelihood) {
+nlohmann::ordered_json JsonOf(const Figures& figures, bool likelihood) {
   nlohmann::ordered_json json = {{"count", figures.count},
                                  {"correct", figures.correct},
                                  {"accuracy", figures.accuracy()},
@@ -105,14 +99,14 @@ std::string Table(const Report& report) {
   return text;
 }
 
-nlohmann::ordered_json Json(const Report& report) {
+nlohmann::ordered_json JsonOf(const Report& report) {
   nlohmann::ordered_json json = {{"task", report.task}, {"models", report.models}};
   for (const Grid& grid : report.grids) {
     nlohmann::ordered_json& rows = json["by_" + grid.by] = nlohmann::ordered_json::array();
     for (const Row& row : grid.rows) {
       nlohmann::ordered_json models;
       for (size_t i = 0; i < report.models.size(); ++i) {
-        models[report.models[i]] = Json(row.models[i], report.likelihood);
+        models[report.models[i]] = JsonOf(row.models[i], report.likelihood);
       }
       rows.push_back({{grid.by, row.label}, {"models", models}});
     }

@@ -50,7 +50,7 @@ std::string Table(const Report& report);
 
 // Returns {"task", "models", "by_position": [{"position", "models": {NAME: {"count", "accuracy",
 // ...}}}]}.
-nlohmann::ordered_json Json(const Report& report);
+nlohmann::ordered_json JsonOf(const Report& report);
 
 // Returns a complete SVG file: the accuracy over the rows of the first grid, with one line per
 // model.

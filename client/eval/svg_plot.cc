@@ -10,7 +10,7 @@ namespace longstream::client {
 namespace {
 
 // Sizes in pixels. The legend is to the right of the plot.
-constexpr double kWidth = 760;
+constexpr double kPlotWidth = 760;
 constexpr double kHeight = 400;
 constexpr double kLeft = 60;
 constexpr double kRight = 560;
@@ -127,7 +127,7 @@ std::string Svg(const SvgPlot& plot) {
   const Axes axes(plot);
   const double height =
       std::max(kHeight, kTop + 20 + kLegendLine * static_cast<double>(plot.lines.size()));
-  std::string svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + Pixels(kWidth) +
+  std::string svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + Pixels(kPlotWidth) +
                     "\" height=\"" + Pixels(height) +
                     "\" font-family=\"sans-serif\" font-size=\"12\">\n"
                     "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n";

@@ -10,8 +10,8 @@
 namespace longstream::gateway {
 namespace {
 
-constexpr std::string_view kBegin = "<tool_call>";
-constexpr std::string_view kEnd = "</tool_call>";
+constexpr std::string_view kCallBegin = "<tool_call>";
+constexpr std::string_view kCallEnd = "</tool_call>";
 // A block that does not end within this many bytes is no call.
 constexpr size_t kMostBytes = 1 << 20;
 
@@ -83,21 +83,21 @@ void ReplyReader::TakeText(size_t size, Reply* piece) {
 bool ReplyReader::TakeBlock(bool at_end, Reply* piece) {
   // A text in the arguments may have the end mark, too: then the call ends at a later one.
   size_t first_end = std::string::npos;
-  for (size_t end = held_.find(kEnd, kBegin.size()); end != std::string::npos;
-       end = held_.find(kEnd, end + kEnd.size())) {
+  for (size_t end = held_.find(kCallEnd, kCallBegin.size()); end != std::string::npos;
+       end = held_.find(kCallEnd, end + kCallEnd.size())) {
     if (first_end == std::string::npos) first_end = end;
     std::optional<ToolCall> call =
-        ParseCall(std::string_view(held_).substr(kBegin.size(), end - kBegin.size()));
+        ParseCall(std::string_view(held_).substr(kCallBegin.size(), end - kCallBegin.size()));
     if (!call.has_value()) continue;
     piece->calls.push_back(*std::move(call));
-    held_.erase(0, end + kEnd.size());
+    held_.erase(0, end + kCallEnd.size());
     return true;
   }
   const bool is_complete =
-      first_end != std::string::npos &&
-      !EndsInString(std::string_view(held_).substr(kBegin.size(), first_end - kBegin.size()));
+      first_end != std::string::npos && !EndsInString(std::string_view(held_).substr(
+                                            kCallBegin.size(), first_end - kCallBegin.size()));
   if (is_complete) {
-    TakeText(first_end + kEnd.size(), piece);
+    TakeText(first_end + kCallEnd.size(), piece);
     return true;
   }
   if (!at_end && held_.size() < kMostBytes) return false;
@@ -114,9 +114,9 @@ bool ReplyReader::MayBeBare() const {
 void ReplyReader::ReadBlocks(Reply* piece) {
   while (!held_.empty()) {
     // Templates write line breaks around calls, which are no part of the text.
-    size_t begin = held_.find(kBegin);
+    size_t begin = held_.find(kCallBegin);
     const bool found = begin != std::string::npos;
-    if (!found) begin = held_.size() - BeginningAtEnd(held_, kBegin);
+    if (!found) begin = held_.size() - BeginningAtEnd(held_, kCallBegin);
     size_t text_end = begin;
     while (text_end > 0 && IsSpace(held_[text_end - 1])) --text_end;
     TakeText(text_end, piece);
@@ -158,7 +158,7 @@ Reply ReplyReader::End() {
       held_.clear();
     }
   }
-  if (held_.starts_with(kBegin)) TakeBlock(/*at_end=*/true, &piece);
+  if (held_.starts_with(kCallBegin)) TakeBlock(/*at_end=*/true, &piece);
   const bool only_spaces = std::all_of(held_.begin(), held_.end(), IsSpace);
   if (only_spaces && !(reply_.calls.empty() && piece.calls.empty())) held_.clear();
   TakeText(held_.size(), &piece);

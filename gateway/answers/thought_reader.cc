@@ -8,11 +8,11 @@
 namespace longstream::gateway {
 namespace {
 
-constexpr std::string_view kSpaces = " \n\r\t";
+constexpr std::string_view kBlanks = " \n\r\t";
 
 // The text without white space at its end.
 std::string_view Trimmed(std::string_view text) {
-  return text.substr(0, text.find_last_not_of(kSpaces) + 1);
+  return text.substr(0, text.find_last_not_of(kBlanks) + 1);
 }
 
 }  // namespace
@@ -24,7 +24,7 @@ void ThoughtReader::Begin(const v1::Thoughts& marks) {
 }
 
 bool ThoughtReader::ReadBefore() {
-  const size_t first = held_.find_first_not_of(kSpaces);
+  const size_t first = held_.find_first_not_of(kBlanks);
   if (first == std::string::npos) return false;
   const std::string_view rest = std::string_view(held_).substr(first);
   if (rest.starts_with(marks_.begin())) {
@@ -39,7 +39,7 @@ bool ThoughtReader::ReadBefore() {
 
 bool ThoughtReader::ReadInside(Piece* piece) {
   if (!has_thoughts_) {
-    held_.erase(0, std::min(held_.find_first_not_of(kSpaces), held_.size()));
+    held_.erase(0, std::min(held_.find_first_not_of(kBlanks), held_.size()));
     has_thoughts_ = !held_.empty();
   }
   const size_t end = held_.find(marks_.end());
@@ -53,7 +53,7 @@ bool ThoughtReader::ReadInside(Piece* piece) {
 }
 
 bool ThoughtReader::ReadBehind() {
-  held_.erase(0, std::min(held_.find_first_not_of(kSpaces), held_.size()));
+  held_.erase(0, std::min(held_.find_first_not_of(kBlanks), held_.size()));
   if (held_.empty()) return false;
   place_ = Place::kText;
   return true;

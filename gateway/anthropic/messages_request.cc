@@ -141,7 +141,7 @@ std::optional<v1::ResponseFormat> ReadOutputFormat(JsonObject& body) {
 }
 
 // Returns whether the model may call functions.
-bool ReadTools(JsonObject& body, v1::GenerateRequest* request) {
+bool ReadToolsOfMessages(JsonObject& body, v1::GenerateRequest* request) {
   const Json* const tools = ToolList(body);
   Json functions = Json::array();
   for (size_t i = 0; tools != nullptr && i < tools->size(); ++i) {
@@ -153,7 +153,7 @@ bool ReadTools(JsonObject& body, v1::GenerateRequest* request) {
   return OfferTools(functions, ReadChoice(body), ReadOutputFormat(body), request);
 }
 
-void ReadSampling(JsonObject& body, v1::Sampling* sampling) {
+void ReadSamplingOfMessages(JsonObject& body, v1::Sampling* sampling) {
   if (const auto v = body.Number("temperature", 0, 1)) {
     sampling->set_temperature(static_cast<float>(*v));
   }
@@ -201,8 +201,8 @@ MessagesRequest ReadMessagesRequest(const Json& body, bool only_counts) {
   const v1::Message& last = messages->messages(messages->messages_size() - 1);
   messages->set_continue_final_message(last.role() == "assistant");
   ReadThinking(object, messages);
-  read.with_calls = ReadTools(object, &read.request);
-  ReadSampling(object, read.request.mutable_sampling());
+  read.with_calls = ReadToolsOfMessages(object, &read.request);
+  ReadSamplingOfMessages(object, read.request.mutable_sampling());
   ReadStopStrings(object.Find("stop_sequences"), "stop_sequences", read.request.mutable_stop());
   object.Ignore(
       {"cache_control", "diagnostics", "inference_geo", "metadata", "service_tier", "speed"});

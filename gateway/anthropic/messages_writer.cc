@@ -8,7 +8,7 @@ namespace longstream::gateway {
 namespace {
 
 // Each event has its type twice.
-std::string Event(const Json& data) {
+std::string TypedEvent(const Json& data) {
   return absl::StrCat("event: ", data.at("type").get<std::string>(), "\ndata: ", JsonToText(data),
                       "\n\n");
 }
@@ -33,7 +33,7 @@ Json StopSequence(const EndedTurn& turn) {
 }
 
 // Here the tokens of the prompt are those that were not cached.
-Json UsageJson(const Usage& usage) {
+Json MessageUsage(const Usage& usage) {
   return {{"input_tokens", usage.prompt_tokens - usage.cached_tokens},
           {"cache_creation_input_tokens", 0},
           {"cache_read_input_tokens", usage.cached_tokens},
@@ -68,21 +68,21 @@ std::string MessagesWriter::Begin(const v1::TurnStarted& started) {
   Usage usage;
   usage.prompt_tokens = started.position() + started.prompt_tokens();
   usage.cached_tokens = started.position();
-  return Event({{"type", "message_start"},
-                {"message",
-                 {{"id", id_},
-                  {"type", "message"},
-                  {"role", "assistant"},
-                  {"model", model_},
-                  {"content", Json::array()},
-                  {"stop_reason", nullptr},
-                  {"stop_sequence", nullptr},
-                  {"usage", UsageJson(usage)}}}});
+  return TypedEvent({{"type", "message_start"},
+                     {"message",
+                      {{"id", id_},
+                       {"type", "message"},
+                       {"role", "assistant"},
+                       {"model", model_},
+                       {"content", Json::array()},
+                       {"stop_reason", nullptr},
+                       {"stop_sequence", nullptr},
+                       {"usage", MessageUsage(usage)}}}});
 }
 
 std::string MessagesWriter::EndBlock() {
   if (std::exchange(open_, Open::kNone) == Open::kNone) return "";
-  return Event({{"type", "content_block_stop"}, {"index", blocks_ - 1}});
+  return TypedEvent({{"type", "content_block_stop"}, {"index", blocks_ - 1}});
 }
 
 std::string MessagesWriter::Continue(Open kind, const std::string& text) {
@@ -92,14 +92,14 @@ std::string MessagesWriter::Continue(Open kind, const std::string& text) {
   if (open_ != kind) {
     events += EndBlock();
     open_ = kind;
-    events += Event({{"type", "content_block_start"},
-                     {"index", blocks_++},
-                     {"content_block", is_text ? TextBlock("") : ThoughtsBlock("")}});
+    events += TypedEvent({{"type", "content_block_start"},
+                          {"index", blocks_++},
+                          {"content_block", is_text ? TextBlock("") : ThoughtsBlock("")}});
   }
   const Json delta = is_text ? Json({{"type", "text_delta"}, {"text", text}})
                              : Json({{"type", "thinking_delta"}, {"thinking", text}});
   return events +
-         Event({{"type", "content_block_delta"}, {"index", blocks_ - 1}, {"delta", delta}});
+         TypedEvent({{"type", "content_block_delta"}, {"index", blocks_ - 1}, {"delta", delta}});
 }
 
 std::string MessagesWriter::Blocks(const Reply& piece) {
@@ -108,14 +108,14 @@ std::string MessagesWriter::Blocks(const Reply& piece) {
   for (const ToolCall& call : piece.calls) {
     events += EndBlock();
     const size_t index = blocks_++;
-    events += Event({{"type", "content_block_start"},
-                     {"index", index},
-                     {"content_block", CallBlock(call, Json::object())}});
-    events += Event(
+    events += TypedEvent({{"type", "content_block_start"},
+                          {"index", index},
+                          {"content_block", CallBlock(call, Json::object())}});
+    events += TypedEvent(
         {{"type", "content_block_delta"},
          {"index", index},
          {"delta", {{"type", "input_json_delta"}, {"partial_json", JsonToText(call.arguments)}}}});
-    events += Event({{"type", "content_block_stop"}, {"index", index}});
+    events += TypedEvent({{"type", "content_block_stop"}, {"index", index}});
   }
   return events;
 }
@@ -127,12 +127,12 @@ std::string MessagesWriter::Piece(const v1::Delta& /*delta*/, const Reply& piece
 std::string MessagesWriter::End(const EndedTurn& turn, const Reply& last_piece) {
   std::string events = Blocks(last_piece);
   events += EndBlock();
-  events +=
-      Event({{"type", "message_delta"},
-             {"delta", {{"stop_reason", StopReason(turn)}, {"stop_sequence", StopSequence(turn)}}},
-             {"usage", UsageJson(turn.usage)},
-             {"longstream", ReceiptJson(turn.receipt)}});
-  return events + Event({{"type", "message_stop"}});
+  events += TypedEvent(
+      {{"type", "message_delta"},
+       {"delta", {{"stop_reason", StopReason(turn)}, {"stop_sequence", StopSequence(turn)}}},
+       {"usage", MessageUsage(turn.usage)},
+       {"longstream", ReceiptJson(turn.receipt)}});
+  return events + TypedEvent({{"type", "message_stop"}});
 }
 
 std::string MessagesWriter::Error(const HttpAnswer& error) {
@@ -154,7 +154,7 @@ Json MessagesWriter::Whole(const EndedTurn& turn) {
           {"content", std::move(content)},
           {"stop_reason", StopReason(turn)},
           {"stop_sequence", StopSequence(turn)},
-          {"usage", UsageJson(turn.usage)},
+          {"usage", MessageUsage(turn.usage)},
           {"longstream", ReceiptJson(turn.receipt)}};
 }
 

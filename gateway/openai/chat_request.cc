@@ -17,7 +17,7 @@ namespace longstream::gateway {
 namespace {
 
 // A call of a function that the model has made.
-Json ToolCall(const Json& call, const std::string& path) {
+Json ReadToolCall(const Json& call, const std::string& path) {
   JsonObject object(call, path);
   const Json* const function = object.Find("function");
   if (function == nullptr) throw BadRequest(object.PathOf("function"), "the function is missing");
@@ -62,7 +62,7 @@ void ReadMessage(const Json& value, const std::string& path, v1::Message* messag
     if (member.empty()) continue;
     Json calls = Json::array();
     for (const Json& call : member) {
-      calls.push_back(ToolCall(call, At(object.PathOf(name), calls.size())));
+      calls.push_back(ReadToolCall(call, At(object.PathOf(name), calls.size())));
     }
     more[name] = calls;
   }
@@ -107,7 +107,7 @@ void ReadLimits(JsonObject& body, v1::GenerateRequest* request) {
 }
 
 // Returns whether the model may call functions.
-bool ReadTools(JsonObject& body, v1::GenerateRequest* request) {
+bool ReadToolsOfChat(JsonObject& body, v1::GenerateRequest* request) {
   const Json* const tools = ToolList(body);
   for (size_t i = 0; tools != nullptr && i < tools->size(); ++i) {
     JsonObject tool((*tools)[i], At("tools", i));
@@ -138,7 +138,7 @@ bool ReadConversation(JsonObject& body, v1::GenerateRequest* request) {
   v1::Messages* const messages = request->mutable_input()->mutable_messages();
   ReadMessages(body, messages);
   ReadTemplateArguments(body, messages);
-  return ReadTools(body, request);
+  return ReadToolsOfChat(body, request);
 }
 
 ChatRequest ReadChatRequest(const Json& body) {

@@ -5,7 +5,7 @@
 namespace longstream::gateway {
 namespace {
 
-constexpr char kObject[] = "text_completion";
+constexpr char kCompletionObject[] = "text_completion";
 
 Json ChoiceJson(size_t index, std::string text, Json log_probs, Json finish_reason) {
   return {{"index", index},
@@ -18,7 +18,7 @@ Json ChoiceJson(size_t index, std::string text, Json log_probs, Json finish_reas
 
 std::string CompletionWriter::Chunk(size_t index, std::string text, Json log_probs,
                                     Json finish_reason) const {
-  Json chunk = HeadJson(head_, kObject);
+  Json chunk = HeadJson(head_, kCompletionObject);
   chunk["choices"] = Json::array(
       {ChoiceJson(index, std::move(text), std::move(log_probs), std::move(finish_reason))});
   if (include_usage_) chunk["usage"] = nullptr;
@@ -38,7 +38,7 @@ std::string CompletionWriter::EndChoice(size_t index, v1::FinishReason reason) c
 
 std::string CompletionWriter::End(const Usage& usage) const {
   if (!include_usage_) return kLastEvent;
-  Json chunk = HeadJson(head_, kObject);
+  Json chunk = HeadJson(head_, kCompletionObject);
   chunk["choices"] = Json::array();
   chunk["usage"] = UsageJson(usage);
   return Event(chunk) + kLastEvent;
@@ -53,7 +53,7 @@ void CompletionWriter::AddChoice(size_t index, const client::Generation& generat
 }
 
 Json CompletionWriter::Whole(const Usage& usage) const {
-  Json answer = HeadJson(head_, kObject);
+  Json answer = HeadJson(head_, kCompletionObject);
   answer["choices"] = choices_;
   answer["usage"] = UsageJson(usage);
   return answer;

@@ -32,7 +32,7 @@ v1::ResponseFormat Choices(const Json& choices, const std::string& path) {
   return format;
 }
 
-std::string TextOf(const Json& value, const std::string& path) {
+std::string StringOf(const Json& value, const std::string& path) {
   if (!value.is_string()) throw BadRequest(path, "expected a string, found " + Shown(value));
   return value.get<std::string>();
 }
@@ -51,13 +51,13 @@ std::optional<v1::ResponseFormat> FormatOf(Kind kind, const Json& value, const s
       if (value != true) throw BadRequest(path, "expected true or false, found " + Shown(value));
       return AnyObject();
     case Kind::kRegex:
-      format.set_regex(TextOf(value, path));
+      format.set_regex(StringOf(value, path));
       return format;
     case Kind::kChoice:
       return Choices(value, path);
     case Kind::kGrammar:
       if (value == Json("")) return std::nullopt;  // so llama.cpp's clients say that there is none
-      format.set_grammar(TextOf(value, path));
+      format.set_grammar(StringOf(value, path));
       return format;
   }
   return std::nullopt;

@@ -47,7 +47,7 @@ bool MayThink(const v1::Messages& messages) {
 }
 
 // {"name": "f", "arguments": {...}}
-Format Call(const Json& function, const char* arguments) {
+Format CallFormat(const Json& function, const char* arguments) {
   Format values;
   const auto parameters = function.find("parameters");
   if (parameters == function.end() || !parameters->is_object() || parameters->empty()) {
@@ -99,8 +99,8 @@ v1::ResponseFormat FormatOfCalls(const Json& functions, const ToolChoice& choice
   for (const Json& tool : functions) {
     const Json& function = tool.at("function");
     if (!choice.function.empty() && function.at("name") != choice.function) continue;
-    with_arguments.push_back(Call(function, "arguments"));
-    with_parameters.push_back(Call(function, "parameters"));
+    with_arguments.push_back(CallFormat(function, "arguments"));
+    with_parameters.push_back(CallFormat(function, "parameters"));
   }
   if (with_arguments.empty()) {
     throw BadRequest("tool_choice", choice.function.empty()

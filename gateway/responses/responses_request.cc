@@ -14,7 +14,7 @@
 namespace longstream::gateway {
 namespace {
 
-std::string TextOf(const Json& content, const std::string& path) {
+std::string TextOfParts(const Json& content, const std::string& path) {
   return TextOfContent(content, path, {"input_text", "output_text", "text"});
 }
 
@@ -55,7 +55,7 @@ class ItemReader {
     const std::string role = item.RequiredText("role");
     const Json* const content = item.Find("content");
     if (content == nullptr) throw BadRequest(item.PathOf("content"), "the content is missing");
-    const std::string text = TextOf(*content, item.PathOf("content"));
+    const std::string text = TextOfParts(*content, item.PathOf("content"));
     const bool is_reply = role == "assistant";
     if (is_reply && !calls_.empty()) {
       v1::Message& reply = messages_->back();
@@ -88,7 +88,7 @@ class ItemReader {
     v1::Message& message = messages_->emplace_back();
     message.set_role("tool");
     const Json* const output = item.Find("output");
-    message.set_content(output == nullptr ? "" : TextOf(*output, item.PathOf("output")));
+    message.set_content(output == nullptr ? "" : TextOfParts(*output, item.PathOf("output")));
     message.set_json(Json({{"tool_call_id", item.RequiredText("call_id")}}).dump());
     takes_calls_ = false;
   }
@@ -133,7 +133,7 @@ std::vector<v1::Message> ReadInput(JsonObject& body) {
 }
 
 // Returns whether the model may call functions.
-bool ReadTools(JsonObject& body, v1::GenerateRequest* request) {
+bool ReadToolsOfResponse(JsonObject& body, v1::GenerateRequest* request) {
   const Json* const tools = ToolList(body);
   Json functions = Json::array();
   for (size_t i = 0; tools != nullptr && i < tools->size(); ++i) {
@@ -237,7 +237,7 @@ ResponsesRequest ReadResponsesRequest(const Json& body) {
     CheckMetadata(*metadata);
   }
   ReadOtherFields(object, messages);
-  read.with_calls = ReadTools(object, &read.request);
+  read.with_calls = ReadToolsOfResponse(object, &read.request);
   object.ExpectAllRead();
   read.repeated = Repeated(body);
   return read;

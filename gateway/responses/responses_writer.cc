@@ -37,7 +37,7 @@ Json FunctionItem(const std::string& id, const char* status, const ToolCall& cal
           {"call_id", call.id}, {"name", call.name},       {"arguments", arguments}};
 }
 
-Json UsageJson(const Usage& usage) {
+Json ResponseUsage(const Usage& usage) {
   return {{"input_tokens", usage.prompt_tokens},
           {"input_tokens_details", {{"cached_tokens", usage.cached_tokens}}},
           {"output_tokens", usage.completion_tokens},
@@ -86,7 +86,7 @@ void ResponsesWriter::EndResponse(const EndedTurn& turn) {
   const bool cut = reason == v1::FINISH_REASON_MAX_TOKENS || reason == v1::FINISH_REASON_CONTEXT;
   response_ = Response(cut ? "incomplete" : "completed", output_);
   if (cut) response_["incomplete_details"] = {{"reason", "max_output_tokens"}};
-  response_["usage"] = UsageJson(turn.usage);
+  response_["usage"] = ResponseUsage(turn.usage);
   response_["longstream"] = ReceiptJson(turn.receipt);
 }
 

@@ -34,8 +34,6 @@ constexpr uint32_t kMaxThreads = 1024;
 constexpr absl::Duration kTenYears = absl::Hours(3650 * 24);
 constexpr absl::Duration kLeastTimeout = absl::Nanoseconds(1);
 
-absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
-
 absl::Status ReadAddress(const YamlNode& node, bool may_be_empty, std::string* address) {
   if (absl::Status status = node.Read(address); !status.ok()) return status;
   if (may_be_empty && address->empty()) return absl::OkStatus();

@@ -1,9 +1,9 @@
 // Resolves the address, then binds each result.
 #include "service/connections/listening_sockets.h"
 
+#include <linux/tcp.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <cerrno>

@@ -8,6 +8,7 @@
 #include "service/jinja/builtins/operators.h"
 #include "service/jinja/interpreter.h"
 #include "service/jinja/interpreter_scope.h"
+#include "service/jinja/values/names.h"
 
 namespace longstream::chat {
 namespace {
@@ -15,14 +16,6 @@ namespace {
 constexpr std::array<std::string_view, 5> kFunctions = {"raise_exception", "strftime_now",
                                                         "namespace", "range", "dict"};
 constexpr std::array<std::string_view, 3> kUnsupportedFunctions = {"lipsum", "cycler", "joiner"};
-
-template <size_t N>
-bool Has(const std::array<std::string_view, N>& names, std::string_view name) {
-  for (const std::string_view known : names) {
-    if (known == name) return true;
-  }
-  return false;
-}
 
 }  // namespace
 

@@ -18,7 +18,7 @@ using LabelMap = std::map<std::string, std::string>;
 
 // 1, 2.5 and 5 per decade, from a millisecond to 100 seconds: fewer than those of a model, because
 // each arm of each alias has these.
-const prometheus::Histogram::BucketBoundaries& LatencyBuckets() {
+const prometheus::Histogram::BucketBoundaries& ArmLatencyBuckets() {
   static const prometheus::Histogram::BucketBoundaries buckets = {
       1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100};
   return buckets;
@@ -45,7 +45,7 @@ struct ArmMetrics::Families {
   }
   prometheus::Histogram& Histogram(const char* name, const char* help) {
     return Add(prometheus::BuildHistogram().Name(name).Help(help).Register(registry), labels,
-               LatencyBuckets());
+               ArmLatencyBuckets());
   }
 
   prometheus::Registry& registry;

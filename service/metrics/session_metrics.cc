@@ -6,16 +6,13 @@
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 
+#include "service/metrics/add_counters.h"
+
 namespace longstream {
 namespace {
 
 prometheus::Gauge& AddGauge(prometheus::Registry* registry, const char* name, const char* help) {
   return prometheus::BuildGauge().Name(name).Help(help).Register(*registry).Add({});
-}
-
-prometheus::Family<prometheus::Counter>& AddCounters(prometheus::Registry* registry,
-                                                     const char* name, const char* help) {
-  return prometheus::BuildCounter().Name(name).Help(help).Register(*registry);
 }
 
 }  // namespace

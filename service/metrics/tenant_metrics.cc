@@ -5,17 +5,14 @@
 #include <prometheus/gauge.h>
 #include <prometheus/registry.h>
 
+#include "service/metrics/add_counters.h"
+
 namespace longstream {
 namespace {
 
 prometheus::Family<prometheus::Gauge>& AddGauges(prometheus::Registry* registry, const char* name,
                                                  const char* help) {
   return prometheus::BuildGauge().Name(name).Help(help).Register(*registry);
-}
-
-prometheus::Family<prometheus::Counter>& AddCounters(prometheus::Registry* registry,
-                                                     const char* name, const char* help) {
-  return prometheus::BuildCounter().Name(name).Help(help).Register(*registry);
 }
 
 void RaiseTo(uint64_t value, prometheus::Counter& counter) {

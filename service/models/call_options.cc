@@ -8,8 +8,8 @@
 namespace longstream {
 
 absl::Status CheckCallOptions(const std::string& options_json) {
-  using Json = nlohmann::json;
-  const Json options = Json::parse(options_json, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json options =
+      nlohmann::json::parse(options_json, nullptr, /*allow_exceptions=*/false);
   if (!options.is_object()) {
     return absl::InvalidArgumentError(
         absl::StrCat("options: expected a JSON object, found ",

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <limits>
 #include <optional>
 #include <system_error>
 
 #include "absl/status/statusor.h"
 #include "backends/api/config_json.h"
 #include "nlohmann/json.hpp"
+#include "service/models/saturating.h"
 #include "service/tokenizer/files/model_file.h"
 
 namespace longstream {
@@ -17,15 +17,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
 constexpr uint64_t kFloat = 4;  // bytes of a number, at most
 // Rows of the width of the hidden state that a step has at the same time: the residual, the normed
 // rows, queries, keys, values and the result of a mixer.
 constexpr uint64_t kHiddenRows = 6;
 constexpr uint64_t kPageTokens = 64;
-
-uint64_t Add(uint64_t a, uint64_t b) { return a > kMost - b ? kMost : a + b; }
-uint64_t Times(uint64_t a, uint64_t b) { return b != 0 && a > kMost / b ? kMost : a * b; }
 
 uint64_t Number(const Json& config, const char* key) {
   const auto found = config.find(key);
@@ -50,7 +46,7 @@ uint64_t ExpectedWeights(const std::string& directory) {
     if (it->path().extension() != ".safetensors") continue;
     std::error_code no_size;
     const uint64_t size = std::filesystem::file_size(it->path(), no_size);
-    if (!no_size) bytes = Add(bytes, size);
+    if (!no_size) bytes = SumOf(bytes, size);
   }
   return bytes;
 }
@@ -61,20 +57,20 @@ ExpectedMemory ExpectedMemory::Of(const ModelSource& source) {
   const Json config = ReadConfig(source.directory);
   const uint64_t hidden = Number(config, "hidden_size");
   const uint64_t row =
-      Add(Times(kHiddenRows, hidden), Times(2, Number(config, "intermediate_size")));
+      SumOf(ProductOf(kHiddenRows, hidden), ProductOf(2, Number(config, "intermediate_size")));
   expected.workspace =
-      Times(kFloat, Add(Times(source.max_batch_tokens, row),
-                        Times(source.max_batch_sequences, Number(config, "vocab_size"))));
+      ProductOf(kFloat, SumOf(ProductOf(source.max_batch_tokens, row),
+                              ProductOf(source.max_batch_sequences, Number(config, "vocab_size"))));
   const uint64_t heads = std::max<uint64_t>(1, Number(config, "num_attention_heads"));
   const uint64_t key_heads = Number(config, "num_key_value_heads");
   const uint64_t head = std::max(Number(config, "head_dim"), hidden / heads);
   const uint64_t keys_and_values =
-      Times(2, Times(head, key_heads == 0 ? heads : std::min(heads, key_heads)));
-  expected.least_caches = Times(
-      kFloat, Times(Number(config, "num_hidden_layers"), Times(kPageTokens, keys_and_values)));
+      ProductOf(2, ProductOf(head, key_heads == 0 ? heads : std::min(heads, key_heads)));
+  expected.least_caches = ProductOf(kFloat, ProductOf(Number(config, "num_hidden_layers"),
+                                                      ProductOf(kPageTokens, keys_and_values)));
   return expected;
 }
 
-uint64_t ExpectedMemory::Sum() const { return Add(Add(weights, workspace), least_caches); }
+uint64_t ExpectedMemory::Sum() const { return SumOf(SumOf(weights, workspace), least_caches); }
 
 }  // namespace longstream

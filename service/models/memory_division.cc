@@ -2,19 +2,12 @@
 #include "service/models/memory_division.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
+
+#include "service/models/saturating.h"
 
 namespace longstream {
 namespace {
-
-constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
-
-uint64_t Sum(uint64_t a, uint64_t b) { return a > kMost - b ? kMost : a + b; }
-uint64_t Product(uint64_t a, uint64_t b) {
-  uint64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? kMost : product;
-}
 
 // The bytes that raise each share to `level`, or to its goal if that is less.
 uint64_t Missing(std::span<const uint64_t> goals, std::span<const uint64_t> shares,
@@ -22,7 +15,7 @@ uint64_t Missing(std::span<const uint64_t> goals, std::span<const uint64_t> shar
   uint64_t missing = 0;
   for (size_t i = 0; i < goals.size(); ++i) {
     const uint64_t to = std::min(goals[i], level);
-    missing = Sum(missing, to - std::min(to, shares[i]));
+    missing = SumOf(missing, to - std::min(to, shares[i]));
   }
   return missing;
 }
@@ -60,17 +53,17 @@ std::vector<uint64_t> InStages(uint64_t bytes, std::span<const CacheNeed> needs)
 }  // namespace
 
 CacheNeed CacheNeed::Of(const ls_model_info& info, uint32_t max_batch_sequences) {
-  const uint64_t fixed = Sum(Sum(info.window_bytes_per_sequence, info.state_bytes_per_sequence),
-                             info.checkpoint_bytes_per_sequence);
+  const uint64_t fixed = SumOf(SumOf(info.window_bytes_per_sequence, info.state_bytes_per_sequence),
+                               info.checkpoint_bytes_per_sequence);
   const auto with_pages = [&](uint64_t tokens) {
     if (info.page_tokens == 0) return fixed;
     const uint64_t pages = tokens / info.page_tokens + (tokens % info.page_tokens != 0);
-    return Sum(fixed, Product(Product(pages, info.page_tokens), info.kv_bytes_per_token));
+    return SumOf(fixed, ProductOf(ProductOf(pages, info.page_tokens), info.kv_bytes_per_token));
   };
   CacheNeed need;
   need.least = with_pages(1);
   need.session = with_pages(info.context_limit);
-  need.batch = Product(need.session, max_batch_sequences);
+  need.batch = ProductOf(need.session, max_batch_sequences);
   return need;
 }
 
@@ -90,7 +83,7 @@ MemoryShares DivideMemory(uint64_t bytes, std::span<const CacheNeed> needs) {
       const uint64_t held = of_others[i].held;
       shares.bytes[others[i]] = std::max(divided[i], held);
       if (held > divided[i]) {
-        kept = Sum(kept, held);
+        kept = SumOf(kept, held);
       } else {
         rest.push_back(others[i]);
       }

@@ -8,13 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "service/models/expected_memory.h"
+#include "service/models/saturating.h"
 
 namespace longstream {
 namespace {
 
-constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
-
-uint64_t Sum(uint64_t a, uint64_t b) { return a > kMost - b ? kMost : a + b; }
 uint64_t Rest(uint64_t whole, uint64_t part) { return whole - std::min(whole, part); }
 
 bool RunsOnHost(const ModelSource& source, std::span<const std::shared_ptr<const Plugin>> plugins) {
@@ -34,7 +32,7 @@ HostReserve HostReserve::Of(uint64_t limit, uint64_t session_bytes) {
   return reserve;
 }
 
-uint64_t HostReserve::Sum() const { return longstream::Sum(sessions, rest); }
+uint64_t HostReserve::Sum() const { return SumOf(sessions, rest); }
 
 absl::Status CheckCacheBytes(uint64_t limit, std::span<const ModelSource> sources,
                              std::span<const std::shared_ptr<const Plugin>> plugins,
@@ -50,7 +48,7 @@ absl::Status CheckCacheBytes(uint64_t limit, std::span<const ModelSource> source
   std::vector<std::string> asked;
   for (const ModelSource& source : sources) {
     if (source.cache_bytes_budget == 0 || !RunsOnHost(source, plugins)) continue;
-    sum = Sum(sum, source.cache_bytes_budget);
+    sum = SumOf(sum, source.cache_bytes_budget);
     asked.push_back(absl::StrCat(source.name, " (", source.cache_bytes_budget, ")"));
   }
   if (sum <= Rest(limit, reserve)) return absl::OkStatus();
@@ -78,7 +76,7 @@ MemoryPlan::Entry MemoryPlan::EntryOf(const std::string& name, const ModelSource
   entry.is_certain = RunsOnHost(source, plugins);
   (entry.is_certain ? entry.own : entry.on_host.own) = ExpectedWeights(source.directory);
   entry.fixed = source.cache_bytes_budget;
-  entry.need.batch = entry.fixed == 0 ? kMost : entry.fixed;
+  entry.need.batch = entry.fixed == 0 ? std::numeric_limits<uint64_t>::max() : entry.fixed;
   return entry;
 }
 
@@ -87,7 +85,7 @@ absl::Status MemoryPlan::Expect(const std::string& name, const ModelSource& sour
   if (limit_ == 0 || (source.device != "auto" && source.device != "cpu")) return absl::OkStatus();
   Entry entry = EntryOf(name, source, plugins);
   const ExpectedMemory expected = ExpectedMemory::Of(source);
-  const uint64_t own = Sum(expected.weights, expected.workspace);
+  const uint64_t own = SumOf(expected.weights, expected.workspace);
   absl::Status status = CheckRoom(expected, entry.fixed);
   if (entry.is_certain) {
     if (!status.ok()) return status;
@@ -102,9 +100,9 @@ absl::Status MemoryPlan::Expect(const std::string& name, const ModelSource& sour
 
 absl::Status MemoryPlan::CheckRoom(const ExpectedMemory& expected, uint64_t fixed) const {
   const uint64_t caches = fixed > 0 ? fixed : expected.least_caches;
-  const uint64_t needed = Sum(Sum(expected.weights, expected.workspace), caches);
-  uint64_t taken = Sum(Sum(reserve_.Sum(), Used()), Fixed());
-  for (const Entry* const other : Sharing()) taken = Sum(taken, other->need.least);
+  const uint64_t needed = SumOf(SumOf(expected.weights, expected.workspace), caches);
+  uint64_t taken = SumOf(SumOf(reserve_.Sum(), Used()), Fixed());
+  for (const Entry* const other : Sharing()) taken = SumOf(taken, other->need.least);
   if (needed <= Rest(limit_, taken)) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
       "memory: ", needed, " bytes are needed (weights ", expected.weights, ", workspace ",
@@ -115,11 +113,11 @@ absl::Status MemoryPlan::CheckRoom(const ExpectedMemory& expected, uint64_t fixe
 }
 
 absl::Status MemoryPlan::CheckHeld() const {
-  uint64_t needed = Sum(Sum(reserve_.Sum(), Used()), Fixed());
+  uint64_t needed = SumOf(SumOf(reserve_.Sum(), Used()), Fixed());
   uint64_t held = 0;
   for (const Entry* const entry : Sharing()) {
-    needed = Sum(needed, std::max(entry->need.least, entry->need.held));
-    held = Sum(held, entry->need.held);
+    needed = SumOf(needed, std::max(entry->need.least, entry->need.held));
+    held = SumOf(held, entry->need.held);
   }
   if (limit_ == 0 || needed <= limit_) return absl::OkStatus();
   return NoRoom(absl::StrCat(needed, " bytes are needed, with ", held,
@@ -154,19 +152,19 @@ uint64_t MemoryPlan::Used() const {
   uint64_t added = used_at_start_, expected = 0;
   for (const Entry& entry : entries_) {
     uint64_t& sum = entry.is_added ? added : expected;
-    sum = Sum(sum, entry.own);
+    sum = SumOf(sum, entry.own);
   }
-  return Sum(std::max(added, measured_), expected);
+  return SumOf(std::max(added, measured_), expected);
 }
 
 uint64_t MemoryPlan::Fixed() const {
   uint64_t fixed = 0;
-  for (const Entry& entry : entries_) fixed = Sum(fixed, entry.HasShare() ? 0 : entry.fixed);
+  for (const Entry& entry : entries_) fixed = SumOf(fixed, entry.HasShare() ? 0 : entry.fixed);
   return fixed;
 }
 
 uint64_t MemoryPlan::Left() const {
-  return Rest(limit_, Sum(Sum(reserve_.Sum(), Used()), Fixed()));
+  return Rest(limit_, SumOf(SumOf(reserve_.Sum(), Used()), Fixed()));
 }
 
 absl::Status MemoryPlan::NoRoom(std::string_view what) const {
@@ -191,8 +189,8 @@ HostBudget MemoryPlan::BudgetFor(std::string_view name) const {
   if (!asking->is_certain && !asking->is_added) return BudgetOnHost(*asking);
   if (asking->fixed > 0) {
     budget.most = budget.share = asking->fixed;
-    const uint64_t fixed = Sum(Fixed(), asking->HasShare() ? asking->fixed : 0);
-    if (fixed > Rest(limit_, Sum(reserve_.Sum(), Used()))) {
+    const uint64_t fixed = SumOf(Fixed(), asking->HasShare() ? asking->fixed : 0);
+    if (fixed > Rest(limit_, SumOf(reserve_.Sum(), Used()))) {
       budget.refusal = NoRoom("the cache_bytes of the models do not fit");
     }
     return budget;
@@ -229,19 +227,19 @@ absl::Status MemoryPlan::Add(std::string_view name, uint64_t weights_and_workspa
   entry->own = weights_and_workspace;
   entry->need = need;
   entry->fixed = fixed;
-  const uint64_t taken = Sum(Sum(reserve_.Sum(), Used()), Fixed());
+  const uint64_t taken = SumOf(SumOf(reserve_.Sum(), Used()), Fixed());
   const std::vector<const Entry*> sharing = Sharing();
   const std::vector<uint64_t> shares = Divide().bytes;
   uint64_t needed = 0, shared = 0;
   bool fits = taken <= limit_;
   for (size_t i = 0; i < sharing.size(); ++i) {
     const CacheNeed& other = sharing[i]->need;
-    needed = Sum(needed, std::max(other.least, other.held));
-    shared = Sum(shared, shares[i]);
+    needed = SumOf(needed, std::max(other.least, other.held));
+    shared = SumOf(shared, shares[i]);
     fits &= shares[i] >= other.least;
   }
   if (fits && shared <= Left()) return absl::OkStatus();
-  absl::Status status = NoRoom(absl::StrCat(Sum(taken, needed), " bytes are needed"));
+  absl::Status status = NoRoom(absl::StrCat(SumOf(taken, needed), " bytes are needed"));
   Remove(name);
   return status;
 }

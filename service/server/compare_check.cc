@@ -21,11 +21,6 @@ namespace {
 
 using Forced = v1::CompareForced;
 
-template <typename... Parts>
-absl::Status Invalid(const Parts&... parts) {
-  return absl::InvalidArgumentError(absl::StrCat(parts...));
-}
-
 absl::Status InArm(size_t arm, const char* field, const absl::Status& status) {
   return About(absl::StrCat("arms[", arm, "]", field), status);
 }

@@ -19,7 +19,7 @@ constexpr size_t kMaxRoleBytes = 64;
 constexpr uint64_t kMessageBytes = 700;
 
 template <typename... Parts>
-absl::Status Invalid(const Parts&... parts) {
+absl::Status InvalidMessage(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat("input.messages.", parts...));
 }
 
@@ -40,7 +40,7 @@ absl::StatusOr<chat::Value> ReadField(const std::string& field, const std::strin
   uint64_t bytes = 0;
   absl::StatusOr<chat::Value> value =
       chat::ReadJson(json, /*is_foreign=*/true, charge->bytes_left(), &bytes);
-  if (!value.ok()) return Invalid(field, ": ", value.status().message());
+  if (!value.ok()) return InvalidMessage(field, ": ", value.status().message());
   if (absl::Status status = charge->Add(bytes); !status.ok()) return status;
   return value;
 }
@@ -50,7 +50,7 @@ absl::StatusOr<chat::Dict> ReadObject(const std::string& field, const std::strin
   absl::StatusOr<chat::Value> value = ReadField(field, json, charge);
   if (!value.ok()) return value.status();
   if (value->is_none()) return chat::Dict();
-  if (!value->is_dict()) return Invalid(field, ": expected a JSON object");
+  if (!value->is_dict()) return InvalidMessage(field, ": expected a JSON object");
   return value->dict();
 }
 
@@ -61,15 +61,16 @@ absl::StatusOr<chat::Value> ReadMessage(v1::Message* message, int index, Request
                         absl::StrCat("input.messages.", name, ": ", status.message()));
   }
   if (!IsRole(message->role())) {
-    return Invalid(name, ".role: expected 1 ... ", kMaxRoleBytes,
-                   " letters, digits, '_', '-' and '.', found ", message->role().size(), " bytes");
+    return InvalidMessage(name, ".role: expected 1 ... ", kMaxRoleBytes,
+                          " letters, digits, '_', '-' and '.', found ", message->role().size(),
+                          " bytes");
   }
   chat::Dict dict;
   dict.Set(chat::Text("role"), chat::Value::MakeText(message->role()));
   if (message->has_content()) {
     std::string& content = *message->mutable_content();
     if (const size_t valid = ValidUtf8Prefix(content); valid != content.size()) {
-      return Invalid(name, ".content: expected UTF-8, found invalid UTF-8 at byte ", valid);
+      return InvalidMessage(name, ".content: expected UTF-8, found invalid UTF-8 at byte ", valid);
     }
     dict.Set(chat::Text("content"), chat::Value::MakeText(chat::Text(std::move(content), true)));
   }
@@ -77,7 +78,8 @@ absl::StatusOr<chat::Value> ReadMessage(v1::Message* message, int index, Request
   if (!more.ok()) return more.status();
   for (const chat::Dict::Entry& entry : more->entries()) {
     if (dict.Find(entry.key) != nullptr) {
-      return Invalid(name, ".json: ", entry.key.text().bytes(), " must be given in its own field");
+      return InvalidMessage(name, ".json: ", entry.key.text().bytes(),
+                            " must be given in its own field");
     }
     dict.Set(entry.key, entry.value);
   }

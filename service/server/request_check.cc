@@ -16,11 +16,6 @@
 namespace longstream {
 namespace {
 
-template <typename... Parts>
-absl::Status Invalid(const Parts&... parts) {
-  return absl::InvalidArgumentError(absl::StrCat(parts...));
-}
-
 constexpr int kDefaultPageSize = 100;
 constexpr int kMaxPageSize = 1000;
 constexpr float kLargest = std::numeric_limits<float>::max();

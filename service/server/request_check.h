@@ -9,7 +9,9 @@
 #include <string>
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "longstream/v1/longstream.pb.h"
 #include "service/engine/turn/turn.h"
@@ -19,6 +21,12 @@
 #include "service/sessions/session_state.h"
 
 namespace longstream {
+
+// The refusal of a request. `parts`: the field and the limit that it breaks.
+template <typename... Parts>
+absl::Status Invalid(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(parts...));
+}
 
 inline constexpr uint32_t kMaxTopLogProbs = 20;  // a vocabulary with fewer tokens lowers this limit
 inline constexpr int kMaxStopStrings = 16;

@@ -16,6 +16,7 @@
 #include "service/server/messages_check.h"
 #include "service/server/request_check.h"
 #include "service/server/routing/route_messages.h"
+#include "service/server/transport/held_answer.h"
 #include "service/server/transport/late_answer.h"
 #include "service/server/turn_input.h"
 #include "service/tokenizer/text/utf8.h"
@@ -27,15 +28,7 @@ namespace {
 using google::protobuf::io::CodedOutputStream;
 
 // The bytes of an answer's other fields: the model's name and numbers.
-constexpr uint64_t kOtherFields = 1024;
-
-// The objects of a call that exist until gRPC is done with it.
-struct Held {
-  explicit Held(CallCount* calls) : call(calls) {}
-
-  const CallCount::Call call;
-  std::optional<RequestCharge> answer;  // the memory of the answer
-};
+constexpr uint64_t kOtherAnswerBytes = 1024;
 
 absl::Status TooLarge(const char* field, const absl::string_view& size, const char* advice) {
   return absl::InvalidArgumentError(absl::StrCat(field, ": the answer would have ", size,
@@ -44,7 +37,7 @@ absl::Status TooLarge(const char* field, const absl::string_view& size, const ch
 }
 
 // Counts the memory of an answer.
-absl::Status Take(uint64_t bytes, RequestMemory* memory, Held* held) {
+absl::Status Take(uint64_t bytes, RequestMemory* memory, HeldAnswer* held) {
   held->answer.emplace(memory, bytes);
   return held->answer->Add(bytes);
 }
@@ -107,8 +100,8 @@ absl::StatusOr<std::span<const int32_t>> ReadInput(Decoded<v1::TokenizeRequest>*
 
 // INVALID_ARGUMENT: the answer would be too large. Also returns the errors of RequestCharge::Add.
 absl::Status CheckAnswer(std::span<const int32_t> tokens, bool pieces, const ServedModel& model,
-                         RequestMemory* memory, Held* held) {
-  uint64_t sent = kOtherFields;
+                         RequestMemory* memory, HeldAnswer* held) {
+  uint64_t sent = kOtherAnswerBytes;
   uint64_t held_bytes = sent + tokens.size() * sizeof(int32_t);
   for (const int32_t token : tokens) {
     sent += CodedOutputStream::VarintSize32(static_cast<uint32_t>(token));
@@ -124,7 +117,7 @@ absl::Status CheckAnswer(std::span<const int32_t> tokens, bool pieces, const Ser
 
 absl::StatusOr<v1::TokenizeResponse> Tokenize(Decoded<v1::TokenizeRequest>* decoded,
                                               const ServedModel& model, RequestMemory* memory,
-                                              Held* held) {
+                                              HeldAnswer* held) {
   std::vector<int32_t> own;
   const absl::StatusOr<std::span<const int32_t>> tokens = ReadInput(decoded, model, &own);
   if (!tokens.ok()) return tokens.status();
@@ -153,7 +146,7 @@ absl::StatusOr<v1::TokenizeResponse> Tokenize(Decoded<v1::TokenizeRequest>* deco
 
 absl::StatusOr<v1::DetokenizeResponse> Detokenize(Decoded<v1::DetokenizeRequest>* decoded,
                                                   const ServedModel& model, RequestMemory* memory,
-                                                  Held* held) {
+                                                  HeldAnswer* held) {
   const v1::DetokenizeRequest& request = *decoded->message;
   absl::Status status = CheckIds("token_ids", request.token_ids(), model);
   if (!status.ok()) return status;
@@ -161,7 +154,7 @@ absl::StatusOr<v1::DetokenizeResponse> Detokenize(Decoded<v1::DetokenizeRequest>
   std::string text;
   for (const int32_t id : request.token_ids()) {
     decoder.Push(id, &text);
-    if (text.size() + kOtherFields <= kMaxTokenAnswerBytes) continue;
+    if (text.size() + kOtherAnswerBytes <= kMaxTokenAnswerBytes) continue;
     return TooLarge("token_ids", absl::StrCat("more than ", kMaxTokenAnswerBytes, " bytes"),
                     "divide the list");
   }
@@ -181,8 +174,8 @@ grpc::ServerUnaryReactor* NewCall(const TokenCallTools& tools, const std::string
                                   Response* response,
                                   absl::StatusOr<Response> (*work)(Decoded<Request>*,
                                                                    const ServedModel&,
-                                                                   RequestMemory*, Held*)) {
-  const auto held = std::make_shared<Held>(tools.calls);
+                                                                   RequestMemory*, HeldAnswer*)) {
+  const auto held = std::make_shared<HeldAnswer>(tools.calls);
   const auto call = LateAnswer<Response>::Make(held, response);
   absl::StatusOr<FoundEngine> found =
       tools.sessions->FindForText(tenant, request.message->model(), ask);

@@ -32,7 +32,7 @@ absl::Status FailedError(const ModelStatus& status) {
 }
 
 // The beginning of an error. An empty name has none.
-std::string NoModel(std::string_view name) {
+std::string NoModelText(std::string_view name) {
   if (name.empty()) return "";
   return absl::StrCat("no model ", EscapedName(name), "; ");
 }
@@ -313,7 +313,8 @@ absl::StatusOr<ModelStatus> ModelRegistry::Status(std::string_view name) const {
   }
   if (name.empty() && published.size() == 1) return *published.front();
   if (published.empty()) {
-    return absl::NotFoundError(absl::StrCat("model: ", NoModel(name), "the server has no model"));
+    return absl::NotFoundError(
+        absl::StrCat("model: ", NoModelText(name), "the server has no model"));
   }
   if (name.empty()) {
     return absl::NotFoundError(absl::StrCat(
@@ -321,7 +322,7 @@ absl::StatusOr<ModelStatus> ModelRegistry::Status(std::string_view name) const {
         absl::StrJoin(names, ", ")));
   }
   return absl::NotFoundError(
-      absl::StrCat("model: ", NoModel(name), "available: ", absl::StrJoin(names, ", ")));
+      absl::StrCat("model: ", NoModelText(name), "available: ", absl::StrJoin(names, ", ")));
 }
 
 absl::StatusOr<std::shared_ptr<Engine>> ModelRegistry::Find(std::string_view name) const {

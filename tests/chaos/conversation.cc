@@ -14,7 +14,7 @@ namespace longstream::chaos {
 namespace {
 
 // How long a call is made again. Longer than any fault.
-constexpr std::chrono::minutes kPatience{2};
+constexpr std::chrono::minutes kCallPatience{2};
 
 // Errors after which the same request may be sent again (docs/fleet.md).
 bool SaysAgain(const grpc::Status& status) {
@@ -75,7 +75,7 @@ Conversation::Conversation(const Script* script, const std::string& address, uin
 
 template <typename Function>
 auto Conversation::UntilAnswered(const Function& call) -> decltype(call()) {
-  const auto until = Clock::now() + kPatience;
+  const auto until = Clock::now() + kCallPatience;
   for (;;) {
     try {
       return call();

@@ -10,7 +10,7 @@ namespace longstream::chaos {
 namespace {
 
 // For a replica that is started again.
-constexpr seconds kPatience{120};
+constexpr seconds kRestartPatience{120};
 
 }  // namespace
 
@@ -114,7 +114,7 @@ void Disturbance::RollingRestart() {
     const int starts = replica->counts().starts;
     if (!replica->Drain(milliseconds(0))) continue;
     Say("drain " + replica->name());
-    for (const auto until = Clock::now() + kPatience; replica->counts().starts == starts;) {
+    for (const auto until = Clock::now() + kRestartPatience; replica->counts().starts == starts;) {
       if (Clock::now() > until) throw std::runtime_error(replica->name() + " does not come back");
       std::this_thread::sleep_for(milliseconds(20));
     }

@@ -13,7 +13,7 @@
 namespace longstream::chaos {
 namespace {
 
-constexpr seconds kPatience{120};
+constexpr seconds kStartPatience{120};
 
 void Replace(const std::string& word, const std::string& value, std::string* text) {
   const size_t found = text->find(word);
@@ -34,7 +34,7 @@ Fleet::Fleet(const Options& options, const std::string& folder)
   WaitUntilServing();
   if (!options.direct) StartEnvoy(folder);
   fronts_ = std::make_unique<Fronts>(envoy_port_, replicas(), options.seed);
-  client::Connection(fronts_->address(0)).WaitUntilServing("dense", kPatience);
+  client::Connection(fronts_->address(0)).WaitUntilServing("dense", kStartPatience);
 }
 
 void Fleet::StartEnvoy(const std::string& folder) {
@@ -70,7 +70,7 @@ void Fleet::WaitUntilServing(const Replica& replica) {
   client::Connection connection(replica.address());
   for (const char* model : {"dense", "hwfa2", "hypenet"}) {
     try {
-      connection.WaitUntilServing(model, kPatience);
+      connection.WaitUntilServing(model, kStartPatience);
     } catch (const client::CallError& error) {
       throw std::runtime_error(replica.name() + " does not serve " + model + ": " + error.what());
     }

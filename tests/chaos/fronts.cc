@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kFronts = 8;
 // A replica that hangs keeps its clients for this long.
-constexpr seconds kPatience{1};
+constexpr seconds kHangPatience{1};
 
 }  // namespace
 
@@ -61,7 +61,7 @@ void Fronts::Balance() {
         up_at[front] = Clock::now();
         continue;
       }
-      if (state == Replica::State::kPaused && Clock::now() < up_at[front] + kPatience) continue;
+      if (state == Replica::State::kPaused && Clock::now() < up_at[front] + kHangPatience) continue;
       const size_t target = ReplicaThatIsUp(targets_[front]);
       if (target == targets_[front]) continue;
       Lead(front, target);

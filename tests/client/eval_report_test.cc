@@ -61,7 +61,7 @@ TEST(TableTest, HasAColumnAModel) {
 }
 
 TEST(JsonTest, NamesRowsAndModels) {
-  const nlohmann::ordered_json json = nlohmann::ordered_json::parse(Json(Example()).dump());
+  const nlohmann::ordered_json json = nlohmann::ordered_json::parse(JsonOf(Example()).dump());
   EXPECT_EQ(json["task"], "text");
   EXPECT_EQ(json["by_position"][1]["position"], "64-255");
   const nlohmann::ordered_json& row = json["by_position"][1]["models"];

@@ -156,10 +156,10 @@ TEST(WaitTest, ModelsListsAServerWithoutAModelThatServes) {
     EXPECT_EQ(late.exit_code, 3);
     EXPECT_THAT(late.out, testing::HasSubstr("only         LOADING"));
     EXPECT_EQ(late.err, "longstream: not loaded within the time of --wait: only\n");
-    const ClientRun json =
+    const ClientRun as_json =
         RunClient({"--server", server.address(), "--wait", "0.3", "--json", "models", "only"});
-    EXPECT_EQ(json.exit_code, 3);
-    EXPECT_THAT(json.out, testing::HasSubstr("MODEL_STATE_LOADING"));
+    EXPECT_EQ(as_json.exit_code, 3);
+    EXPECT_THAT(as_json.out, testing::HasSubstr("MODEL_STATE_LOADING"));
     std::ofstream(gate).close();
     EXPECT_EQ(RunClient({"--server", server.address(), "--wait", "60", "models"}).exit_code, 0);
   }

@@ -18,7 +18,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr std::chrono::milliseconds kPatience{60000};
+constexpr std::chrono::milliseconds kChatPatience{60000};
 
 // The template writes plain text. With `short`, it keeps only the first letter of every reply
 // except the last message.
@@ -62,7 +62,7 @@ TEST_P(ChatE2eTest, TurnsGiveWhatTheirTextGives) {
   ServerProcess server(kServerBinary, {"--plugins", LONGSTREAM_BINARY_DIR "/plugins", "--model",
                                        "m=" + directory_.string()});
   client::Connection connection(server.address());
-  connection.WaitUntilServing("m", kPatience);
+  connection.WaitUntilServing("m", kChatPatience);
   const v1::Model model = connection.Model("m");
   EXPECT_TRUE(model.chat());
   EXPECT_EQ(model.sampling_defaults().temperature(), 0.0f);

@@ -25,7 +25,7 @@ using std::chrono::seconds;
 using testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
-constexpr milliseconds kPatience{30000};
+constexpr milliseconds kConnectionPatience{30000};
 
 class ConnectionsE2eTest : public testing::Test {
  protected:
@@ -38,7 +38,7 @@ class ConnectionsE2eTest : public testing::Test {
         kServerBinary,
         std::vector<std::string>{"--config", (files_.path() / "server.yaml").string()},
         ProcessLimits{.max_descriptors = max_descriptors});
-    client::Connection(server_->address()).WaitUntilServing("m", kPatience);
+    client::Connection(server_->address()).WaitUntilServing("m", kConnectionPatience);
   }
   int port() const { return server_->port(); }
   double Metric(const std::string& name, const std::map<std::string, std::string>& labels) const {
@@ -49,7 +49,7 @@ class ConnectionsE2eTest : public testing::Test {
   }
   // Waits until no connection to the gRPC port is open. Returns the last count.
   double WaitForNone() const {
-    const auto until = Clock::now() + kPatience;
+    const auto until = Clock::now() + kConnectionPatience;
     double open = -1;
     while (open != 0 && Clock::now() < until) {
       open = Metric("longstream_connections", {{"port", "grpc"}});
@@ -59,7 +59,7 @@ class ConnectionsE2eTest : public testing::Test {
   }
   void ExpectServes() const {
     client::Connection connection(server_->address());
-    connection.WaitUntilServing("m", kPatience);
+    connection.WaitUntilServing("m", kConnectionPatience);
     EXPECT_EQ(connection.Models().size(), 1u);
   }
 
@@ -74,7 +74,7 @@ TEST_F(ConnectionsE2eTest, AServerWithFewDescriptorsServesAgain) {
   for (int round = 0; round < 2; ++round) {
     std::vector<TcpClient> clients;
     for (int i = 0; i < 100; ++i) clients.emplace_back(port());
-    const auto until = Clock::now() + kPatience;
+    const auto until = Clock::now() + kConnectionPatience;
     while (Refused("total") < (round + 1) * (100 - 32) && Clock::now() < until) {
       std::this_thread::sleep_for(milliseconds(20));
     }

@@ -9,6 +9,8 @@
 namespace longstream {
 
 inline constexpr char kServerBinary[] = LONGSTREAM_BINARY_DIR "/bin/longstream-server";
+// The file for LD_PRELOAD that limits the threads of a process.
+inline constexpr char kLimitedThreads[] = LONGSTREAM_BINARY_DIR "/test_plugins/limited_threads.so";
 
 // The directory of a model of the minimal backend. Tests may write further files into it.
 class MinimalModelDirectory : public TemporaryDirectory {

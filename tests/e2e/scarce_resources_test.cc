@@ -23,7 +23,6 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr char kLimitedThreads[] = LONGSTREAM_BINARY_DIR "/test_plugins/limited_threads.so";
 const std::vector<std::string> kModels = {"dense", "hwfa2", "hypenet"};
 
 std::vector<std::string> Arguments() {

@@ -16,8 +16,6 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr char kLimitedThreads[] = LONGSTREAM_BINARY_DIR "/test_plugins/limited_threads.so";
-
 class ServerStartTest : public testing::Test {
  protected:
   std::vector<std::string> Arguments() const {

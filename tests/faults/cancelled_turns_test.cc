@@ -15,7 +15,7 @@
 namespace longstream {
 namespace {
 
-constexpr uint32_t kTokens = 16;
+constexpr uint32_t kCancelledTokens = 16;
 
 class CancelledTurnsTest : public testing::Test {
  protected:
@@ -44,8 +44,8 @@ class CancelledTurnsTest : public testing::Test {
   const MinimalModelDirectory minimal_;
   KeptServer server_;
   client::Connection connection_{server_.address()};
-  std::vector<ScriptedTurn> turns_ = {{RandomTurn("hello", kTokens, 5), {}},
-                                      {RandomTurn(" and more", kTokens, 6), {}}};
+  std::vector<ScriptedTurn> turns_ = {{RandomTurn("hello", kCancelledTokens, 5), {}},
+                                      {RandomTurn(" and more", kCancelledTokens, 6), {}}};
 };
 
 TEST_F(CancelledTurnsTest, LeaveTheSessionAsItWasAtEveryToken) {
@@ -53,7 +53,7 @@ TEST_F(CancelledTurnsTest, LeaveTheSessionAsItWasAtEveryToken) {
   session.Run(turns_[0]);
   const uint64_t position = connection_.Get(session.id()).position();
   int cancelled = 0;
-  for (uint32_t after = 0; after <= kTokens; ++after) {
+  for (uint32_t after = 0; after <= kCancelledTokens; ++after) {
     SCOPED_TRACE(after);
     PersistentSession fork(session, &connection_);
     v1::GenerateRequest request = turns_[1].request;
@@ -83,12 +83,12 @@ TEST_F(CancelledTurnsTest, LeaveTheSessionAsItWasAtEveryToken) {
     EXPECT_EQ(fork.counts().different, 0u);
     fork.Close();
   }
-  std::cout << cancelled << " of " << kTokens + 1 << " turns cancelled\n";
+  std::cout << cancelled << " of " << kCancelledTokens + 1 << " turns cancelled\n";
   EXPECT_GT(cancelled, 0);
 }
 
 TEST_F(CancelledTurnsTest, SigtermLetsATurnEndOrGoOnAfterwards) {
-  for (const uint32_t after : {0u, 1u, 7u, kTokens - 1}) {
+  for (const uint32_t after : {0u, 1u, 7u, kCancelledTokens - 1}) {
     SCOPED_TRACE(after);
     PersistentSession session(&connection_, "m");
     session.Run(turns_[0]);

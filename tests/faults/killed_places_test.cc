@@ -23,7 +23,7 @@ using client::Connection;
 using client::Generation;
 using testing::HasSubstr;
 
-constexpr uint32_t kTokens = 12;
+constexpr uint32_t kPlaceTokens = 12;
 
 constexpr char kTokenizer[] = R"({
   "version": "1.0", "truncation": null, "padding": null, "normalizer": null, "added_tokens": [],
@@ -72,7 +72,7 @@ class KilledPlacesTest : public testing::Test {
   static v1::GenerateRequest Request(const std::string& session, const std::string& id) {
     v1::GenerateRequest request;
     request.set_session_id(session);
-    request.set_max_tokens(kTokens);
+    request.set_max_tokens(kPlaceTokens);
     request.mutable_sampling()->set_temperature(1.0f);
     request.mutable_sampling()->set_seed(5);
     request.set_turn_id(id);
@@ -147,8 +147,8 @@ TEST_F(KilledPlacesTest, APositionWithinATurnOutlivesTheServer) {
   EXPECT_EQ(connection_->Get(fork).position(), position - 3);
   EXPECT_EQ(Turn(id, "more").token_ids, undisturbed.token_ids);
   KillAndStart();
-  EXPECT_EQ(connection_->Get(id).position(), position + 4 + kTokens);
-  EXPECT_EQ(Turn(fork, "more").finish.position(), position - 3 + 4 + kTokens);
+  EXPECT_EQ(connection_->Get(id).position(), position + 4 + kPlaceTokens);
+  EXPECT_EQ(Turn(fork, "more").finish.position(), position - 3 + 4 + kPlaceTokens);
   // The turn that was cut is still whole.
   EXPECT_EQ(connection_->RewindToTurn(id, ids_[1]).position(), turns_[1].finish.position());
   EXPECT_EQ(Turn(id, "three ").token_ids, turns_[2].token_ids);
@@ -166,7 +166,7 @@ TEST_F(KilledPlacesTest, AllTurnsAreListed) {
     EXPECT_EQ(turns[i].turn_id(), ids_[i]);
     EXPECT_EQ(turns[i].state(), v1::TURN_STATE_COMMITTED);
     EXPECT_EQ(turns[i].position(), turns_[i].finish.position());
-    EXPECT_EQ(turns[i].generated_tokens(), kTokens);
+    EXPECT_EQ(turns[i].generated_tokens(), kPlaceTokens);
     EXPECT_EQ(turns[i].finish_reason(), v1::FINISH_REASON_MAX_TOKENS);
   }
   EXPECT_EQ(turns[3].turn_id(), other);
@@ -198,7 +198,7 @@ TEST_F(KilledPlacesTest, AForkGoesOnWithAnotherModel) {
     for (const char byte : texts[i]) tokens->Add(static_cast<unsigned char>(byte));
     if (i < 2) tokens->Add(turns_[i].token_ids.begin(), turns_[i].token_ids.end());
   }
-  whole.set_max_tokens(kTokens);
+  whole.set_max_tokens(kPlaceTokens);
   whole.mutable_sampling()->set_temperature(1.0f);
   whole.mutable_sampling()->set_seed(5);
   EXPECT_EQ(connection_->Generate(whole).token_ids, first.token_ids);

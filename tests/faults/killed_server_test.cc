@@ -18,7 +18,7 @@
 namespace longstream {
 namespace {
 
-constexpr uint32_t kTokens = 24;
+constexpr uint32_t kTurnTokens = 24;
 
 // Where the sessions are: in a directory, or in PostgreSQL.
 class KilledServerTest : public testing::TestWithParam<const char*> {
@@ -31,7 +31,7 @@ class KilledServerTest : public testing::TestWithParam<const char*> {
     v1::GenerateRequest request;
     request.set_session_id(session);
     request.mutable_input()->set_text(text);
-    request.set_max_tokens(kTokens);
+    request.set_max_tokens(kTurnTokens);
     request.mutable_sampling()->set_temperature(1.0f);
     request.mutable_sampling()->set_presence_penalty(0.5f);
     request.mutable_sampling()->set_seed(5);
@@ -68,9 +68,9 @@ TEST_P(KilledServerTest, TurnsGoOnWithTheSameTokens) {
   const std::string control = connection_.Open("m").session_id();
   const client::Generation first = connection_.Generate(Request(control, "hello"));
   const client::Generation second = connection_.Generate(Request(control, " and more"));
-  ASSERT_EQ(first.token_ids.size(), kTokens);
+  ASSERT_EQ(first.token_ids.size(), kTurnTokens);
 
-  for (const size_t cut : {1u, 2u, 11u, kTokens - 1u}) {
+  for (const size_t cut : {1u, 2u, 11u, kTurnTokens - 1u}) {
     SCOPED_TRACE(cut);
     const std::string id = connection_.Open("m").session_id();
     const v1::GenerateRequest request = Request(id, "hello");
@@ -144,7 +144,7 @@ TEST_P(KilledServerTest, TurnsGoOnWhenTheDatabaseIsStartedAgain) {
   if (postgres_ == nullptr) return;  // a directory has no server
   const std::string control = connection_.Open("m").session_id();
   const client::Generation undisturbed = connection_.Generate(Request(control, "hello"));
-  for (const size_t cut : {1u, kTokens - 1u}) {
+  for (const size_t cut : {1u, kTurnTokens - 1u}) {
     const std::string id = connection_.Open("m").session_id();
     size_t size = 0;
     const client::Generation generation =

@@ -15,7 +15,7 @@
 namespace longstream {
 namespace {
 
-constexpr uint32_t kTokens = 8;
+constexpr uint32_t kWrittenTokens = 8;
 
 class KilledWritesTest : public testing::Test {
  protected:
@@ -43,8 +43,8 @@ class KilledWritesTest : public testing::Test {
   const MinimalModelDirectory minimal_;
   KeptServer server_;
   client::Connection connection_{server_.address()};
-  std::vector<ScriptedTurn> turns_ = {{RandomTurn("hello", kTokens, 5), {}},
-                                      {RandomTurn(" and more", kTokens, 6), {}}};
+  std::vector<ScriptedTurn> turns_ = {{RandomTurn("hello", kWrittenTokens, 5), {}},
+                                      {RandomTurn(" and more", kWrittenTokens, 6), {}}};
 };
 
 TEST_F(KilledWritesTest, LoseNothingThatWasAcknowledged) {

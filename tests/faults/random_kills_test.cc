@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 
 const std::vector<std::string> kModels = {"dense", "hwfa2", "hypenet"};
 constexpr int kScripts = 3;  // of each model
-constexpr uint32_t kTokens = 24;
+constexpr uint32_t kRandomTokens = 24;
 
 // The template keeps only the first letter of every reply but the last message. So each turn of a
 // conversation rewrites the history of the turn before.
@@ -62,7 +62,7 @@ class ChatModels {
 };
 
 v1::GenerateRequest Say(const std::string& text, uint64_t seed) {
-  v1::GenerateRequest request = RandomTurn("", kTokens, seed);
+  v1::GenerateRequest request = RandomTurn("", kRandomTokens, seed);
   request.mutable_input()->clear_text();
   v1::Message* const message = request.mutable_input()->mutable_messages()->add_messages();
   message->set_role("user");
@@ -83,7 +83,7 @@ class RandomKillsTest : public testing::Test {
         for (const char* text : {"def main():\n", "\n    # then\n", "\nclass A:\n"}) {
           // The last script is a conversation.
           script.push_back(
-              {seed + 1 == kScripts ? Say(text, seed) : RandomTurn(text, kTokens, seed), {}});
+              {seed + 1 == kScripts ? Say(text, seed) : RandomTurn(text, kRandomTokens, seed), {}});
         }
         RunUndisturbed(connection, model, &script);
         scripts_[model].push_back(script);

@@ -370,6 +370,17 @@ class TidyTest(CompiledCheckTest):
         self.write_database(["service/a.cc"], "")
         self.assert_fails("tidy", "clang-diagnostic-thread-safety-analysis")
 
+    def test_sources_of_a_batch_are_read_one_by_one(self):
+        batch = "build/release/service/Unity/unity_0_cxx.cxx"
+        for name in ("a", "b"):
+            self.write(f"service/{name}.cc", f"namespace {{ int F(int x) {{ return x; }} }}\n"
+                       f"int Call{name}() {{ return F(1); }}\n")
+        self.write(batch, "".join(f'#include "{self.root}/service/{name}.cc"\n\n' for name in "ab"))
+        self.write_database([batch], "")
+        self.assert_passes("tidy")
+        self.write("service/b.cc", "int F(int x) { if (x); return x; }\n")
+        self.assert_fails("tidy", "service/b.cc:1:")
+
     def test_nothing_to_check_fails(self):
         self.write_database([], "")
         self.assert_fails("tidy", "no source of the tree")

@@ -23,8 +23,10 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 
 import changed_sources
+import compile_commands
 import source_tree
 
 SHIPPED = ["kernels", "backends", "service", "client", "gateway"]
@@ -59,10 +61,9 @@ def installed():
 def sources(root, build, below):
     """Returns the sources in the compilation database that lie below one of the paths and not in
     the build, each with all its entries."""
-    commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
     in_tree = set(source_tree.files(root, (".cc",)))
     found = {}
-    for command in commands:
+    for command in compile_commands.read(build):
         path = pathlib.Path(command["file"])
         if path.is_relative_to(root) and path.relative_to(root) in in_tree:
             found.setdefault(path.relative_to(root), []).append(command)
@@ -127,13 +128,13 @@ class Remembered:
             pass
 
 
-def tidy(program, root, build, path, commands, remembered):
+def tidy(program, root, database, path, commands, remembered):
     """Returns the diagnostics of one source, each with the source lines clang-tidy shows."""
     file = remembered.file(commands)
     if file is not None and file.exists():
         return []
     result = subprocess.run(
-        [program, "--quiet", "-p", build, *EXTRA_ARGUMENTS, path],
+        [program, "--quiet", "-p", database, *EXTRA_ARGUMENTS, path],
         cwd=root, capture_output=True, text=True, check=False)
     if result.returncode == 0:
         # The source did not change during the check.
@@ -144,13 +145,18 @@ def tidy(program, root, build, path, commands, remembered):
     return DIAGNOSTIC.split(output) if output else [result.stderr.strip()]
 
 
-def findings(root, build, paths, jobs):
+def findings(root, paths, jobs):
     """Returns the diagnostics of all sources."""
     program = installed()
     remembered = Remembered(root, program)
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+    with (tempfile.TemporaryDirectory() as database,
+          concurrent.futures.ThreadPoolExecutor(jobs) as pool):
+        # The build's own database has batches of sources if LONGSTREAM_UNITY is on.
+        commands = list(itertools.chain.from_iterable(paths.values()))
+        pathlib.Path(database, "compile_commands.json").write_text(json.dumps(commands),
+                                                                   encoding="utf-8")
         found = pool.map(
-            lambda path: tidy(program, root, build, path, paths[path], remembered), paths)
+            lambda path: tidy(program, root, database, path, paths[path], remembered), paths)
         # A diagnostic in a header appears once for each source that includes the header. Keep one.
         return list(dict.fromkeys(itertools.chain.from_iterable(found)))
 
@@ -180,7 +186,7 @@ def main():
         paths = {path: paths[path] for path in selected}
         print(f"tidy reads {reason}", flush=True)
     if paths:
-        problems = findings(root, build, paths, arguments.jobs)
+        problems = findings(root, paths, arguments.jobs)
     return source_tree.report(f"tidy ({len(paths)} sources)", problems)
 
 

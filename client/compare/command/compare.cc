@@ -21,7 +21,6 @@ namespace {
 // The server's limits.
 constexpr size_t kLeastArms = 2;
 constexpr size_t kMostArms = 8;
-constexpr uint64_t kMaxTopLogProbs = 20;
 
 constexpr uint64_t kMostTimeTokens = 1 << 20;
 

@@ -123,14 +123,6 @@ Json ArmJson(const ComparedText& comparison, size_t arm) {
   return json;
 }
 
-// A number, or "-" if there is none.
-std::string Number(double value, const char* format) {
-  if (std::isnan(value)) return "-";
-  char text[64];
-  std::snprintf(text, sizeof(text), format, value);
-  return text;
-}
-
 void PrintTexts(const ComparedText& comparison) {
   for (size_t arm = 0; arm < comparison.ends.size(); ++arm) {
     const std::string& model = comparison.started.arms(static_cast<int>(arm)).model();

@@ -49,7 +49,7 @@ std::string VerdictClass(const MetricResult& result) {
   return "verdict " + std::string(is_open ? VerdictKey(verdict) : OutcomeKey(OutcomeOf(result)));
 }
 
-std::string VerdictTable(const Comparison& comparison, const PairAnalysis& pair) {
+std::string VerdictTableOf(const Comparison& comparison, const PairAnalysis& pair) {
   const std::string& baseline = comparison.arms[0].name;
   const std::string& other = comparison.arms[pair.other].name;
   PageTable table(other + " against " + baseline,
@@ -83,7 +83,7 @@ std::string VerdictTable(const Comparison& comparison, const PairAnalysis& pair)
 std::string VerdictSection(const Comparison& comparison, const Analysis& analysis) {
   std::string html = "<h2>Verdicts</h2>\n";
   for (const PairAnalysis& pair : analysis.pairs) {
-    if (!pair.metrics.empty()) html += VerdictTable(comparison, pair);
+    if (!pair.metrics.empty()) html += VerdictTableOf(comparison, pair);
   }
   return html +
          "<p class=\"note\">Differences are other − baseline; times and bytes are ratios. The "

@@ -20,8 +20,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
-
 Json ScalarToJson(const std::string& text, bool quoted) {
   if (!quoted) {
     Json parsed = Json::parse(text, nullptr, /*allow_exceptions=*/false);

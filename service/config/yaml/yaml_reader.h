@@ -22,6 +22,9 @@ class Node;
 
 namespace longstream {
 
+// A text for functions of Abseil, whose string_view can be another type than std::string_view.
+inline absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
+
 // A value in a document, with its path ("models[0].name"). Every error is INVALID_ARGUMENT with the
 // message "ORIGIN:LINE: PATH: expected ..., found ...".
 class YamlNode {

@@ -21,7 +21,7 @@ using Expression = GrammarBuilder::Expression;
 
 constexpr uint32_t kBlock = 128;
 // Up to this count, each part has its own nodes, so that no call is needed.
-constexpr uint32_t kMostInline = 8;
+constexpr uint32_t kMostInlineRepeats = 8;
 
 class Counter {
  public:
@@ -65,7 +65,7 @@ class Counter {
 
 Expression Counted(GrammarBuilder& builder, Expression part, uint32_t least,
                    std::optional<uint32_t> most) {
-  const bool is_short = least <= kMostInline && most.value_or(0) <= kMostInline;
+  const bool is_short = least <= kMostInlineRepeats && most.value_or(0) <= kMostInlineRepeats;
   return Counter(builder, is_short ? part : builder.Named(part)).Make(least, most);
 }
 

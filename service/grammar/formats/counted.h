@@ -9,6 +9,9 @@
 
 namespace longstream {
 
+// The largest number of a count in a grammar or a pattern.
+inline constexpr uint32_t kMostRepeats = 10'000;
+
 // Matches `least` to `most` strings of `part`, as GrammarBuilder::Repeat. Large counts cost few
 // nodes: the function divides them into blocks of equal size, and a block is a rule.
 // REQUIRES: least <= most, `part` does not match the empty string.

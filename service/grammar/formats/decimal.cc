@@ -6,7 +6,7 @@
 namespace longstream {
 namespace {
 
-constexpr int64_t kMostDigits = 400;
+constexpr int64_t kMostDecimalDigits = 400;
 
 void RemoveLeadingZeros(std::string* digits) {
   digits->erase(0, std::min(digits->find_first_not_of('0'), digits->size()));
@@ -41,7 +41,8 @@ std::optional<Decimal> Decimal::Parse(std::string_view text) {
   digits.erase(digits.find_last_not_of('0') + 1);
   if (digits.empty()) return Decimal();
   const auto size = static_cast<int64_t>(digits.size());
-  if (std::max(places, size) - std::min<int64_t>(places, 0) > kMostDigits) return std::nullopt;
+  if (std::max(places, size) - std::min<int64_t>(places, 0) > kMostDecimalDigits)
+    return std::nullopt;
   if (places < 0) digits.insert(0, static_cast<size_t>(-places), '0');
   if (places > size) digits.append(static_cast<size_t>(places - size), '0');
   const auto whole = static_cast<size_t>(std::max<int64_t>(places, 0));

@@ -18,13 +18,14 @@ namespace {
 
 using Expression = GrammarBuilder::Expression;
 
-constexpr size_t kMostBytes = 1 << 20;
+constexpr size_t kMostGrammarBytes = 1 << 20;
 constexpr size_t kMostRules = 20'000;
-constexpr int kMostDepth = 100;
+constexpr int kMostGroups = 100;
 
-class Parser {
+class EbnfParser {
  public:
-  Parser(GrammarBuilder& builder, std::string_view grammar) : builder_(builder), reader_(grammar) {}
+  EbnfParser(GrammarBuilder& builder, std::string_view grammar)
+      : builder_(builder), reader_(grammar) {}
 
   Expression Parse() {
     for (reader_.SkipSpace(true); !reader_.AtEnd(); reader_.SkipSpace(true)) ParseRule();
@@ -123,9 +124,9 @@ class Parser {
     if (reader_.Skip("[")) return builder_.Character(reader_.ReadClass());
     if (reader_.Skip(".")) return builder_.CharacterExcept({});
     if (reader_.Skip("(")) {
-      if (depth == kMostDepth) {
+      if (depth == kMostGroups) {
         reader_.FailAt(offset,
-                       absl::StrCat("groups are nested deeper than ", kMostDepth, " levels"));
+                       absl::StrCat("groups are nested deeper than ", kMostGroups, " levels"));
       }
       reader_.SkipSpace(true);
       const Expression group = ParseChoice(depth + 1);
@@ -171,13 +172,13 @@ class Parser {
 
 absl::StatusOr<Expression> AddEbnf(GrammarBuilder& builder, std::string_view grammar) {
   try {
-    if (grammar.size() > kMostBytes) {
-      FailFormat(
-          absl::StrCat("the grammar has ", grammar.size(), " bytes, more than ", kMostBytes));
+    if (grammar.size() > kMostGrammarBytes) {
+      FailFormat(absl::StrCat("the grammar has ", grammar.size(), " bytes, more than ",
+                              kMostGrammarBytes));
     }
     const size_t valid = ValidUtf8Prefix(grammar);
     if (valid < grammar.size()) FailFormat(absl::StrCat("at byte ", valid, ": this is no UTF-8"));
-    return Parser(builder, grammar).Parse();
+    return EbnfParser(builder, grammar).Parse();
   } catch (const FormatError& error) {
     return absl::InvalidArgumentError(error.message);
   }

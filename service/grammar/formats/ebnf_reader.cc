@@ -5,14 +5,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "service/grammar/formats/counted.h"
 #include "service/grammar/formats/format_error.h"
 #include "service/tokenizer/text/append_utf8.h"
 #include "service/tokenizer/text/utf8.h"
 
 namespace longstream {
 namespace {
-
-constexpr uint32_t kMostRepeats = 10'000;
 
 bool IsNameCharacter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||

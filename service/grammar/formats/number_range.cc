@@ -24,9 +24,9 @@ struct Magnitude {
   char Digit(size_t place) const { return place < places() ? fraction[place] : '0'; }
 };
 
-class Digits {
+class DigitsBuilder {
  public:
-  explicit Digits(GrammarBuilder& builder) : builder_(builder) {}
+  explicit DigitsBuilder(GrammarBuilder& builder) : builder_(builder) {}
 
   // The whole numbers from `low` to `high`; nullopt: without a limit.
   Expression Whole(const std::string& low, const std::optional<std::string>& high);
@@ -75,7 +75,7 @@ class Digits {
   std::vector<Expression> free_;
 };
 
-Expression Digits::Free(size_t count) {
+Expression DigitsBuilder::Free(size_t count) {
   // Each position of a long bound needs the rest of the digits. So they share them as rules.
   constexpr size_t kMostInline = 24;
   if (count <= kMostInline) {
@@ -88,7 +88,7 @@ Expression Digits::Free(size_t count) {
   return free_[count - kMostInline];
 }
 
-Expression Digits::SameLengthFrom(std::string_view low) {
+Expression DigitsBuilder::SameLengthFrom(std::string_view low) {
   Expression rest = builder_.Empty();
   for (size_t i = low.size(); i-- > 0;) {
     const auto more = static_cast<char>(low[i] + 1);
@@ -98,7 +98,7 @@ Expression Digits::SameLengthFrom(std::string_view low) {
   return rest;
 }
 
-Expression Digits::SameLengthTo(std::string_view high, char least_first) {
+Expression DigitsBuilder::SameLengthTo(std::string_view high, char least_first) {
   Expression rest = builder_.Empty();
   for (size_t i = high.size(); i-- > 0;) {
     const auto less = static_cast<char>(high[i] - 1);
@@ -109,7 +109,7 @@ Expression Digits::SameLengthTo(std::string_view high, char least_first) {
   return rest;
 }
 
-Expression Digits::SameLengthBetween(std::string_view low, std::string_view high) {
+Expression DigitsBuilder::SameLengthBetween(std::string_view low, std::string_view high) {
   const auto differ = std::ranges::mismatch(low, high).in1;
   const auto same = static_cast<size_t>(differ - low.begin());
   if (same == low.size()) return Text(low);
@@ -123,7 +123,7 @@ Expression Digits::SameLengthBetween(std::string_view low, std::string_view high
                                Seq({Byte(high[same]), SameLengthTo(high_rest, '0')})})});
 }
 
-Expression Digits::Whole(const std::string& low, const std::optional<std::string>& high) {
+Expression DigitsBuilder::Whole(const std::string& low, const std::optional<std::string>& high) {
   if (high.has_value() && CompareDigits(low, *high) > 0) return builder_.Nothing();
   if (low == "0") {
     if (high == "0") return Byte('0');
@@ -144,7 +144,7 @@ Expression Digits::Whole(const std::string& low, const std::optional<std::string
   return builder_.Choice(options);
 }
 
-Expression Digits::PlacesFrom(const Magnitude& low, size_t place) {
+Expression DigitsBuilder::PlacesFrom(const Magnitude& low, size_t place) {
   // Beyond its last place, the bound has zeros.
   Expression rest =
       low.is_exclusive ? Seq({Star(Byte('0')), Range('1', '9'), Star(Any())}) : Star(Any());
@@ -156,7 +156,7 @@ Expression Digits::PlacesFrom(const Magnitude& low, size_t place) {
   return rest;
 }
 
-Expression Digits::PlacesTo(const Magnitude& high, size_t place) {
+Expression DigitsBuilder::PlacesTo(const Magnitude& high, size_t place) {
   Expression rest = high.is_exclusive ? builder_.Nothing() : Plus(Byte('0'));
   for (size_t i = high.places(); i-- > place;) {
     const auto less = static_cast<char>(high.fraction[i] - 1);
@@ -168,18 +168,18 @@ Expression Digits::PlacesTo(const Magnitude& high, size_t place) {
   return rest;
 }
 
-Expression Digits::FractionFrom(const Magnitude& low) {
+Expression DigitsBuilder::FractionFrom(const Magnitude& low) {
   if (low.places() == 0 && !low.is_exclusive) return AnyFraction();
   return Seq({Byte('.'), PlacesFrom(low, 0)});
 }
 
-Expression Digits::FractionTo(const Magnitude& high) {
+Expression DigitsBuilder::FractionTo(const Magnitude& high) {
   const bool may_end = high.places() > 0 || !high.is_exclusive;
   if (!may_end) return builder_.Nothing();
   return builder_.Optional(Seq({Byte('.'), PlacesTo(high, 0)}));
 }
 
-Expression Digits::FractionBetween(const Magnitude& low, const Magnitude& high) {
+Expression DigitsBuilder::FractionBetween(const Magnitude& low, const Magnitude& high) {
   const size_t places = std::max(low.places(), high.places());
   size_t same = 0;
   while (same < places && low.Digit(same) == high.Digit(same)) ++same;
@@ -210,7 +210,7 @@ Expression Digits::FractionBetween(const Magnitude& low, const Magnitude& high) 
 // The numbers from `low` to `high` without their sign.
 std::optional<Expression> AddMagnitudes(GrammarBuilder& builder, const Magnitude& low,
                                         const std::optional<Magnitude>& high) {
-  Digits digits(builder);
+  DigitsBuilder digits(builder);
   const Expression from_low = digits.Seq({digits.Text(low.whole), digits.FractionFrom(low)});
   const std::string next = NextDigits(low.whole);
   if (!high.has_value()) {
@@ -296,16 +296,16 @@ std::optional<Expression> AddIntegers(GrammarBuilder& builder, const NumberRange
   if (whole.high.has_value()) whole.high = ToWhole(*whole.high, /*is_low=*/false);
   const auto add = [&builder](const Magnitude& low,
                               const std::optional<Magnitude>& high) -> std::optional<Expression> {
-    if (!high.has_value()) return Digits(builder).Whole(low.whole, std::nullopt);
+    if (!high.has_value()) return DigitsBuilder(builder).Whole(low.whole, std::nullopt);
     if (CompareDigits(low.whole, high->whole) > 0) return std::nullopt;
-    return Digits(builder).Whole(low.whole, high->whole);
+    return DigitsBuilder(builder).Whole(low.whole, high->whole);
   };
   return AddSigned(builder, whole, {"1", "", false}, add);
 }
 
 std::optional<Expression> AddNumbers(GrammarBuilder& builder, const NumberRange& range) {
   if (!range.low.has_value() && !range.high.has_value()) {
-    Digits digits(builder);
+    DigitsBuilder digits(builder);
     const Expression digit = builder.Character({{'0', '9'}});
     const Expression sign = builder.Optional(builder.Character({{'+', '+'}, {'-', '-'}}));
     const Expression e = builder.Character({{'E', 'E'}, {'e', 'e'}});

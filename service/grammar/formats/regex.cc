@@ -18,7 +18,7 @@ namespace longstream {
 namespace {
 
 using Expression = GrammarBuilder::Expression;
-using Kind = RegexNode::Kind;
+using NodeKind = RegexNode::Kind;
 
 [[noreturn]] void FailAt(const RegexNode& node, std::string_view text) {
   FailFormat(absl::StrCat("at byte ", node.offset, ": ", std::string(text)));
@@ -33,10 +33,10 @@ enum class Side {
 
 RegexNode AnyCharacters(size_t offset) {
   RegexNode any;
-  any.kind = Kind::kCharacters;
+  any.kind = NodeKind::kCharacters;
   any.characters = Complement({});
   RegexNode node;
-  node.kind = Kind::kRepeat;
+  node.kind = NodeKind::kRepeat;
   node.offset = offset;
   node.parts.push_back(std::move(any));
   return node;
@@ -47,22 +47,22 @@ class AnchorRemover {
  public:
   static RegexNode Remove(RegexNode node, Side left, Side right) {
     switch (node.kind) {
-      case Kind::kChoice:
+      case NodeKind::kChoice:
         for (RegexNode& part : node.parts) part = Remove(std::move(part), left, right);
         return node;
-      case Kind::kSequence:
+      case NodeKind::kSequence:
         return RemoveInSequence(std::move(node), left, right);
-      case Kind::kBegin:
-      case Kind::kEnd: {
+      case NodeKind::kBegin:
+      case NodeKind::kEnd: {
         RegexNode sequence;
         sequence.offset = node.offset;
         sequence.parts.push_back(std::move(node));
         return RemoveInSequence(std::move(sequence), left, right);
       }
-      case Kind::kRepeat:
+      case NodeKind::kRepeat:
         node.parts[0] = Remove(std::move(node.parts[0]), Side::kInner, Side::kInner);
         return Extended(std::move(node), left, right);
-      case Kind::kCharacters:
+      case NodeKind::kCharacters:
         return Extended(std::move(node), left, right);
     }
     return node;
@@ -82,11 +82,11 @@ class AnchorRemover {
   static RegexNode RemoveInSequence(RegexNode node, Side left, Side right) {
     size_t begin = 0;
     size_t end = node.parts.size();
-    for (; begin < end && node.parts[begin].kind == Kind::kBegin; ++begin) {
+    for (; begin < end && node.parts[begin].kind == NodeKind::kBegin; ++begin) {
       if (left == Side::kInner) FailAt(node.parts[begin], kWrongBegin);
       left = Side::kAnchored;
     }
-    for (; begin < end && node.parts[end - 1].kind == Kind::kEnd; --end) {
+    for (; begin < end && node.parts[end - 1].kind == NodeKind::kEnd; --end) {
       if (right == Side::kInner) FailAt(node.parts[end - 1], kWrongEnd);
       right = Side::kAnchored;
     }
@@ -99,8 +99,8 @@ class AnchorRemover {
     }
     for (size_t i = begin; i < end; ++i) {
       RegexNode& part = node.parts[i];
-      if (part.kind == Kind::kBegin) FailAt(part, kWrongBegin);
-      if (part.kind == Kind::kEnd) FailAt(part, kWrongEnd);
+      if (part.kind == NodeKind::kBegin) FailAt(part, kWrongBegin);
+      if (part.kind == NodeKind::kEnd) FailAt(part, kWrongEnd);
       result.parts.push_back(Remove(std::move(part), i == begin ? left : Side::kInner,
                                     i + 1 == end ? right : Side::kInner));
     }
@@ -130,16 +130,16 @@ struct Lengths {
 Lengths LengthsOf(const RegexNode& node) {
   Lengths lengths;
   switch (node.kind) {
-    case Kind::kCharacters:
+    case NodeKind::kCharacters:
       return {1, 1};
-    case Kind::kChoice:
+    case NodeKind::kChoice:
       lengths = {kUnlimited, 0};
       for (const RegexNode& part : node.parts) {
         const Lengths one = LengthsOf(part);
         lengths = {std::min(lengths.least, one.least), std::max(lengths.most, one.most)};
       }
       return lengths;
-    case Kind::kRepeat:
+    case NodeKind::kRepeat:
       lengths = LengthsOf(node.parts[0]);
       return {Product(lengths.least, node.least),
               lengths.most == 0 ? 0 : Product(lengths.most, node.most.value_or(kUnlimited))};
@@ -153,12 +153,12 @@ Lengths LengthsOf(const RegexNode& node) {
 }
 
 bool IsRepeatedCharacter(const RegexNode& node) {
-  return node.kind == Kind::kRepeat && node.parts[0].kind == Kind::kCharacters;
+  return node.kind == NodeKind::kRepeat && node.parts[0].kind == NodeKind::kCharacters;
 }
 
 // Joins the parts of inner sequences to one list.
 void Flatten(RegexNode node, std::vector<RegexNode>* parts) {
-  if (node.kind != Kind::kSequence) return parts->push_back(std::move(node));
+  if (node.kind != NodeKind::kSequence) return parts->push_back(std::move(node));
   for (RegexNode& part : node.parts) Flatten(std::move(part), parts);
 }
 
@@ -168,7 +168,7 @@ constexpr std::string_view kNoLength = "no string that matches the pattern has a
 void LimitLengths(const Lengths& wanted, RegexNode* node) {
   const Lengths lengths = LengthsOf(*node);
   if (lengths.AreIn(wanted)) return;
-  if (node->kind == Kind::kChoice) {
+  if (node->kind == NodeKind::kChoice) {
     std::erase_if(node->parts, [&wanted](const RegexNode& part) {
       const Lengths one = LengthsOf(part);
       return one.most < wanted.least || one.least > wanted.most;
@@ -179,7 +179,7 @@ void LimitLengths(const Lengths& wanted, RegexNode* node) {
   }
   std::vector<RegexNode> parts;
   Flatten(std::move(*node), &parts);
-  if (parts.size() == 1 && parts[0].kind == Kind::kChoice) {
+  if (parts.size() == 1 && parts[0].kind == NodeKind::kChoice) {
     *node = std::move(parts[0]);
     return LimitLengths(wanted, node);
   }
@@ -216,9 +216,9 @@ class Converter {
 
   Expression Convert(const RegexNode& node) {
     switch (node.kind) {
-      case Kind::kCharacters:
+      case NodeKind::kCharacters:
         return Character(node.characters, /*is_repeated=*/false);
-      case Kind::kRepeat:
+      case NodeKind::kRepeat:
         return Repeat(node);
       default:
         break;
@@ -226,7 +226,7 @@ class Converter {
     std::vector<Expression> parts;
     parts.reserve(node.parts.size());
     for (const RegexNode& part : node.parts) parts.push_back(Convert(part));
-    return node.kind == Kind::kChoice ? builder_.Choice(parts) : builder_.Sequence(parts);
+    return node.kind == NodeKind::kChoice ? builder_.Choice(parts) : builder_.Sequence(parts);
   }
 
  private:
@@ -235,7 +235,7 @@ class Converter {
     constexpr uint32_t kMany = 16;
     const bool is_many = std::max(node.least, node.most.value_or(0)) > kMany;
     const Expression repeated =
-        part.kind == Kind::kCharacters ? Character(part.characters, is_many) : Convert(part);
+        part.kind == NodeKind::kCharacters ? Character(part.characters, is_many) : Convert(part);
     return builder_.Repeat(repeated, node.least, node.most);
   }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "service/grammar/formats/counted.h"
 #include "service/grammar/formats/format_error.h"
 #include "service/grammar/formats/regex_reader.h"
 #include "service/tokenizer/text/utf8.h"
@@ -14,15 +15,14 @@
 namespace longstream {
 namespace {
 
-using Kind = RegexNode::Kind;
+using NodeKind = RegexNode::Kind;
 
-constexpr size_t kMostBytes = 65'536;
-constexpr int kMostDepth = 100;
-constexpr uint32_t kMostRepeats = 10'000;
+constexpr size_t kMostPatternBytes = 65'536;
+constexpr int kMostNestedGroups = 100;
 
-class Parser {
+class RegexParser {
  public:
-  explicit Parser(std::string_view pattern) : reader_(pattern) {}
+  explicit RegexParser(std::string_view pattern) : reader_(pattern) {}
 
   RegexNode Parse() {
     RegexNode node = ParseChoice(0);
@@ -33,18 +33,18 @@ class Parser {
  private:
   static RegexNode Characters(size_t offset, CodePointSet set) {
     RegexNode node;
-    node.kind = Kind::kCharacters;
+    node.kind = NodeKind::kCharacters;
     node.offset = offset;
     node.characters = std::move(set);
     return node;
   }
 
   RegexNode ParseChoice(int depth) {
-    if (depth > kMostDepth) {
-      reader_.Fail(absl::StrCat("groups are nested deeper than ", kMostDepth, " levels"));
+    if (depth > kMostNestedGroups) {
+      reader_.Fail(absl::StrCat("groups are nested deeper than ", kMostNestedGroups, " levels"));
     }
     RegexNode choice;
-    choice.kind = Kind::kChoice;
+    choice.kind = NodeKind::kChoice;
     choice.offset = reader_.offset();
     do {
       choice.parts.push_back(ParseSequence(depth));
@@ -67,11 +67,11 @@ class Parser {
     node.offset = offset;
     if (reader_.Skip("(")) return ParseGroup(offset, depth);
     if (reader_.Skip("^")) {
-      node.kind = Kind::kBegin;
+      node.kind = NodeKind::kBegin;
       return node;
     }
     if (reader_.Skip("$")) {
-      node.kind = Kind::kEnd;
+      node.kind = NodeKind::kEnd;
       return node;
     }
     if (reader_.Skip(".")) return Characters(offset, Complement(LineEnds()));
@@ -146,7 +146,7 @@ class Parser {
     } else if (!reader_.Skip("*")) {
       return part;
     }
-    if (part.kind == Kind::kBegin || part.kind == Kind::kEnd) {
+    if (part.kind == NodeKind::kBegin || part.kind == NodeKind::kEnd) {
       reader_.FailAt(offset, "^ and $ cannot be repeated");
     }
     if (reader_.Sees("+")) reader_.Fail("possessive repetition is not supported");
@@ -155,7 +155,7 @@ class Parser {
       reader_.Fail("there is nothing to repeat");
     }
     RegexNode node;
-    node.kind = Kind::kRepeat;
+    node.kind = NodeKind::kRepeat;
     node.offset = part.offset;
     node.parts.push_back(std::move(part));
     node.least = least;
@@ -200,13 +200,13 @@ class Parser {
 }  // namespace
 
 RegexNode ParseRegex(std::string_view pattern) {
-  if (pattern.size() > kMostBytes) {
+  if (pattern.size() > kMostPatternBytes) {
     FailFormat(absl::StrCat("the regular expression has ", pattern.size(), " bytes, more than ",
-                            kMostBytes));
+                            kMostPatternBytes));
   }
   const size_t valid = ValidUtf8Prefix(pattern);
   if (valid < pattern.size()) FailFormat(absl::StrCat("at byte ", valid, ": this is no UTF-8"));
-  return Parser(pattern).Parse();
+  return RegexParser(pattern).Parse();
 }
 
 }  // namespace longstream

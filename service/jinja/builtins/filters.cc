@@ -8,6 +8,7 @@
 
 #include "service/jinja/builtins/operators.h"
 #include "service/jinja/builtins/percent_format.h"
+#include "service/jinja/values/names.h"
 
 namespace longstream::chat {
 namespace {
@@ -16,13 +17,8 @@ constexpr std::array<std::string_view, 5> kApplying = {"map", "select", "reject"
                                                        "rejectattr"};
 // Filters of Jinja that are not supported. A template that names one can be read, as in Jinja, and
 // fails when it applies the filter.
-constexpr std::array<std::string_view, 8> kUnsupported = {
+constexpr std::array<std::string_view, 8> kUnsupportedFilters = {
     "filesizeformat", "groupby", "pprint", "random", "striptags", "urlize", "wordwrap", "xmlattr"};
-
-template <size_t N>
-bool Has(const std::array<std::string_view, N>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
 
 // Returns the arguments without the first `first` positional ones.
 Arguments Rest(const Arguments& arguments, size_t first) {
@@ -100,14 +96,14 @@ const FilterEntry* FindFilter(std::string_view name) {
 }  // namespace
 
 bool IsFilter(std::string_view name) {
-  return Has(kApplying, name) || Has(kUnsupported, name) || name == "format" ||
+  return Has(kApplying, name) || Has(kUnsupportedFilters, name) || name == "format" ||
          FindFilter(name) != nullptr;
 }
 
 Value ApplyFilter(std::string_view name, const Value& input, const Arguments& arguments,
                   Meter* meter) {
   meter->Step();
-  if (!IsFilter(name) || Has(kUnsupported, name)) {
+  if (!IsFilter(name) || Has(kUnsupportedFilters, name)) {
     FailUnsupported("the filter '" + std::string(name) + "'");
   }
   if (name == "format") return FormatFilter(input, arguments, meter);

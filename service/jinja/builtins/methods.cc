@@ -7,14 +7,10 @@
 
 #include "service/jinja/builtins/operators.h"
 #include "service/jinja/builtins/string_methods.h"
+#include "service/jinja/values/names.h"
 
 namespace longstream::chat {
 namespace {
-
-template <size_t N>
-bool Has(const std::array<std::string_view, N>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
 
 constexpr std::array<std::string_view, 5> kDictMethods = {"get", "items", "keys", "values", "copy"};
 constexpr std::array<std::string_view, 5> kDictChanges = {"clear", "pop", "popitem", "setdefault",

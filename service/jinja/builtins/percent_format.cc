@@ -17,7 +17,7 @@ namespace longstream::chat {
 namespace {
 
 constexpr int64_t kMostWidth = 100'000;
-constexpr int64_t kMostDigits = 100;  // of a number after the point
+constexpr int64_t kMostFormatDigits = 100;  // of a number after the point
 
 struct Conversion {
   bool left = false;
@@ -163,7 +163,7 @@ class Formatter {
     if (!value.is_number()) {
       Fail("%" + letter + " needs a number, found " + std::string(value.TypeName()));
     }
-    if (one.precision > kMostDigits) FailUnsupported("'%' with more than 100 digits");
+    if (one.precision > kMostFormatDigits) FailUnsupported("'%' with more than 100 digits");
     std::string flags = "%";
     if (one.sign) flags += '+';
     if (one.space) flags += ' ';
@@ -222,7 +222,8 @@ class Formatter {
     std::string format = flags;
     const bool fills = one.zeros && !one.left;
     if (fills) format += std::to_string(one.width);
-    if (one.precision >= 0) format += "." + std::to_string(std::min(one.precision, kMostDigits));
+    if (one.precision >= 0)
+      format += "." + std::to_string(std::min(one.precision, kMostFormatDigits));
     format += size;
     format += letter;
     constexpr size_t kMostOfNumber = 512;

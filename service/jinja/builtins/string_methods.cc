@@ -269,15 +269,15 @@ Value HasCase(const Text& text, const ArgumentReader& /*arguments*/, Meter* mete
   return Value::MakeBool(kFunction(text.bytes()));
 }
 
-struct Entry {
+struct MethodEntry {
   std::string_view name;
   Method method;
   std::initializer_list<std::string_view> parameters;
   size_t required;
 };
 
-const Entry* FindEntry(std::string_view name) {
-  static const Entry entries[] = {
+const MethodEntry* FindEntry(std::string_view name) {
+  static const MethodEntry entries[] = {
       {"split", &Split, {"sep", "maxsplit"}, 0},
       {"rsplit", &SplitFromEnd, {"sep", "maxsplit"}, 0},
       {"splitlines", &Lines, {"keepends"}, 0},
@@ -317,7 +317,7 @@ const Entry* FindEntry(std::string_view name) {
       {"isupper", &HasCase<&IsUpper>, {}, 0},
       {"islower", &HasCase<&IsLower>, {}, 0},
   };
-  for (const Entry& entry : entries) {
+  for (const MethodEntry& entry : entries) {
     if (entry.name == name) return &entry;
   }
   return nullptr;
@@ -384,7 +384,7 @@ bool IsStringMethod(std::string_view name) {
 Value CallStringMethod(const Text& text, std::string_view name, const Arguments& arguments,
                        Meter* meter) {
   if (name == "format") return Format(text, arguments, meter);
-  const Entry& entry = *FindEntry(name);
+  const MethodEntry& entry = *FindEntry(name);
   const ArgumentReader reader("str." + std::string(name), arguments, entry.parameters,
                               entry.required);
   return entry.method(text, reader, meter);

@@ -73,15 +73,15 @@ bool NamesTest(const Value& value, const Value& /*other*/, Meter* meter) {
   return value.is_text() && IsTest(value.text().bytes());
 }
 
-struct Entry {
+struct TestEntry {
   std::string_view name;
   Test test = nullptr;
   std::string_view relation = "";  // the operator to apply if `test` is nullptr
   bool has_argument = false;
 };
 
-const Entry* FindTest(std::string_view name) {
-  static const Entry entries[] = {
+const TestEntry* FindTest(std::string_view name) {
+  static const TestEntry entries[] = {
       {"boolean", &Is<&Value::is_bool>},
       {"callable", &CallableValue},
       {"defined", &Defined<true>},
@@ -123,7 +123,7 @@ const Entry* FindTest(std::string_view name) {
       {"ne", nullptr, "!=", true},
   };
   const auto* found = std::find_if(std::begin(entries), std::end(entries),
-                                   [&](const Entry& entry) { return entry.name == name; });
+                                   [&](const TestEntry& entry) { return entry.name == name; });
   return found == std::end(entries) ? nullptr : found;
 }
 
@@ -135,7 +135,7 @@ bool ApplyTest(std::string_view name, const Value& input, const Arguments& argum
                Meter* meter) {
   meter->Step();
   if (!IsTest(name)) FailUnsupported("the test '" + std::string(name) + "'");
-  const Entry& entry = *FindTest(name);
+  const TestEntry& entry = *FindTest(name);
   const std::string what = "the test '" + std::string(name) + "'";
   const ArgumentReader reader = entry.has_argument ? ArgumentReader(what, arguments, {"other"}, 1)
                                                    : ArgumentReader(what, arguments, {});

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "service/jinja/syntax/parser.h"
+#include "service/jinja/values/names.h"
 
 namespace longstream::chat {
 namespace {
@@ -18,11 +19,6 @@ constexpr std::array<std::string_view, 6> kUnsupportedTags = {"autoescape", "blo
 // Tags of extensions of Jinja that transformers does not load. It cannot read these templates
 // either.
 constexpr std::array<std::string_view, 3> kExtensionTags = {"debug", "do", "trans"};
-
-template <size_t N>
-bool Has(const std::array<std::string_view, N>& names, std::string_view name) {
-  return std::ranges::find(names, name) != names.end();
-}
 
 // Sets whether unknown filters and tests are errors, until the end of a block.
 class Soft {

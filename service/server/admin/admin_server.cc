@@ -16,10 +16,10 @@
 namespace longstream {
 namespace {
 
-constexpr int kMaxMessageBytes = 1 << 20;
-constexpr size_t kMaxConnections = 64;
-constexpr uint64_t kMaxTransitBytes = 16 << 20;
-constexpr absl::Duration kHandshakeTimeout = absl::Seconds(10);
+constexpr int kMaxAdminMessageBytes = 1 << 20;
+constexpr size_t kMaxAdminConnections = 64;
+constexpr uint64_t kMaxAdminTransitBytes = 16 << 20;
+constexpr absl::Duration kAdminHandshakeTimeout = absl::Seconds(10);
 
 // The file's mode says who may use the socket.
 Authorize AuthorizeOperator(decltype(AdminServer::Options::on_operator_call) on_call) {
@@ -48,7 +48,7 @@ absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Start(const Options& o
     return absl::UnavailableError(absl::StrCat("admin.listen: ", listening.status().message()));
   }
   server->port_ = listening->port;
-  server->memory_ = std::make_unique<RequestMemory>(kMaxTransitBytes);
+  server->memory_ = std::make_unique<RequestMemory>(kMaxAdminTransitBytes);
   server->service_ =
       std::make_unique<AdminService>(admin, server->memory_.get(),
                                      path.has_value() ? AuthorizeOperator(options.on_operator_call)
@@ -58,11 +58,11 @@ absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Start(const Options& o
     return status;
   }
   grpc::ServerBuilder builder;
-  LimitMessages("admin", kMaxTransitBytes, kMaxMessageBytes, &builder);
+  LimitMessages("admin", kMaxAdminTransitBytes, kMaxAdminMessageBytes, &builder);
   builder.RegisterService(server->service_.get());
   Http2Gate::Options limits;
-  limits.max_connections = kMaxConnections;
-  limits.preface_timeout = kHandshakeTimeout;
+  limits.max_connections = kMaxAdminConnections;
+  limits.preface_timeout = kAdminHandshakeTimeout;
   limits.metrics = options.connection_metrics;
   limits.tls = options.certificates != nullptr && !path.has_value();
   absl::StatusOr<GatedServer> served = ServeOn(

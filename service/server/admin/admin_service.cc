@@ -17,27 +17,27 @@
 namespace longstream {
 namespace {
 
-namespace v1 = admin::v1;
+namespace admin_v1 = admin::v1;
 
-v1::ModelState ToProto(ModelState state) {
+admin_v1::ModelState ToProto(ModelState state) {
   switch (state) {
     case ModelState::kLoading:
-      return v1::MODEL_STATE_LOADING;
+      return admin_v1::MODEL_STATE_LOADING;
     case ModelState::kWarming:
-      return v1::MODEL_STATE_WARMING;
+      return admin_v1::MODEL_STATE_WARMING;
     case ModelState::kReady:
-      return v1::MODEL_STATE_READY;
+      return admin_v1::MODEL_STATE_READY;
     case ModelState::kDraining:
-      return v1::MODEL_STATE_DRAINING;
+      return admin_v1::MODEL_STATE_DRAINING;
     case ModelState::kFailed:
-      return v1::MODEL_STATE_FAILED;
+      return admin_v1::MODEL_STATE_FAILED;
     case ModelState::kGone:
       break;
   }
-  return v1::MODEL_STATE_UNSPECIFIED;
+  return admin_v1::MODEL_STATE_UNSPECIFIED;
 }
 
-void SetBytes(const ls_memory& memory, v1::ModelBytes* bytes) {
+void SetBytes(const ls_memory& memory, admin_v1::ModelBytes* bytes) {
   bytes->set_weights(memory.weights);
   bytes->set_pages(memory.pages);
   bytes->set_rings(memory.rings);
@@ -48,7 +48,7 @@ void SetBytes(const ls_memory& memory, v1::ModelBytes* bytes) {
   bytes->set_reserved(memory.reserved);
 }
 
-void ToProto(const ModelStatus& status, v1::Model* model) {
+void ToProto(const ModelStatus& status, admin_v1::Model* model) {
   model->set_name(status.name);
   model->set_version(status.version);
   model->set_state(ToProto(status.state));
@@ -63,17 +63,18 @@ void ToProto(const ModelStatus& status, v1::Model* model) {
   model->set_running_turns(status.engine->num_turns());
 }
 
-ModelAdmin::Wanted WantedOf(const v1::ModelSpec& spec) {
+ModelAdmin::Wanted WantedOf(const admin_v1::ModelSpec& spec) {
   return {spec.name(),    spec.directory(),   spec.backend(), spec.device(),
           spec.version(), spec.cache_bytes(), spec.options()};
 }
 
-AliasConfig AliasOf(const v1::Alias& from) {
+AliasConfig AliasOf(const admin_v1::Alias& from) {
   AliasConfig alias{from.name(), {}};
-  for (const v1::AliasArm& arm : from.arms()) alias.arms.push_back({arm.model(), arm.weight()});
+  for (const admin_v1::AliasArm& arm : from.arms())
+    alias.arms.push_back({arm.model(), arm.weight()});
   if (from.has_shadow()) alias.shadow = AliasShadow{from.shadow().model(), from.shadow().share()};
   if (!from.has_route()) return alias;
-  const v1::AliasRoute& wanted = from.route();
+  const admin_v1::AliasRoute& wanted = from.route();
   RouteConfig& route = alias.route.emplace();
   route.budgets = BudgetsFrom(wanted);
   if (wanted.prompt_tokens() != 0) route.prompt_tokens = wanted.prompt_tokens();
@@ -81,7 +82,7 @@ AliasConfig AliasOf(const v1::Alias& from) {
   return alias;
 }
 
-void ToProto(const ArmCosts& from, v1::ArmCosts* costs) {
+void ToProto(const ArmCosts& from, admin_v1::ArmCosts* costs) {
   SetDuration(absl::Seconds(from.prefill.base), costs->mutable_prompt_token());
   SetDuration(absl::Seconds(from.prefill.slope * 1000), costs->mutable_prompt_token_per_1000());
   SetDuration(absl::Seconds(from.decode.base), costs->mutable_generated_token());
@@ -93,7 +94,7 @@ void ToProto(const ArmCosts& from, v1::ArmCosts* costs) {
 }
 
 void ToProto(const AliasConfig& from, const AliasAdmin& admin, const ModelRegistry& models,
-             v1::Alias* alias) {
+             admin_v1::Alias* alias) {
   alias->set_name(from.name);
   alias->set_changed_at_run_time(admin.IsChanged(from));
   if (from.shadow.has_value()) {
@@ -101,7 +102,7 @@ void ToProto(const AliasConfig& from, const AliasAdmin& admin, const ModelRegist
     alias->mutable_shadow()->set_share(from.shadow->share);
   }
   for (const AliasArm& arm : from.arms) {
-    v1::AliasArm* const added = alias->add_arms();
+    admin_v1::AliasArm* const added = alias->add_arms();
     added->set_model(arm.model);
     added->set_weight(static_cast<uint32_t>(arm.weight));
     const absl::StatusOr<ModelStatus> status = models.Status(arm.model);
@@ -234,10 +235,10 @@ AdminService::AdminService(ModelAdmin* admin, RequestMemory* memory, Authorize a
   AddUnary("/longstream.admin.v1.Admin/ListAliases", &AdminService::ListAliases);
 }
 
-grpc::ServerWriteReactor<v1::LoadModelResponse>* AdminService::LoadModel(
+grpc::ServerWriteReactor<admin_v1::LoadModelResponse>* AdminService::LoadModel(
     grpc::CallbackServerContext* /*context*/, const Caller& /*caller*/,
-    Decoded<v1::LoadModelRequest> request) {
-  const auto call = LoadCall<v1::LoadModelResponse>::New();
+    Decoded<admin_v1::LoadModelRequest> request) {
+  const auto call = LoadCall<admin_v1::LoadModelResponse>::New();
   auto* const reactor = call.get();
   admin_->Load(
       WantedOf(request.message->model()), [call](const ModelStatus& status) { call->Show(status); },
@@ -245,12 +246,12 @@ grpc::ServerWriteReactor<v1::LoadModelResponse>* AdminService::LoadModel(
   return reactor;
 }
 
-grpc::ServerWriteReactor<v1::SwapModelResponse>* AdminService::SwapModel(
+grpc::ServerWriteReactor<admin_v1::SwapModelResponse>* AdminService::SwapModel(
     grpc::CallbackServerContext* /*context*/, const Caller& /*caller*/,
-    Decoded<v1::SwapModelRequest> request) {
-  const auto call = LoadCall<v1::SwapModelResponse>::New();
+    Decoded<admin_v1::SwapModelRequest> request) {
+  const auto call = LoadCall<admin_v1::SwapModelResponse>::New();
   auto* const reactor = call.get();
-  const v1::SwapModelRequest& wanted = *request.message;
+  const admin_v1::SwapModelRequest& wanted = *request.message;
   const auto timeout =
       ReadTime("drain_timeout", wanted.has_drain_timeout(), wanted.drain_timeout());
   if (!timeout.ok()) {
@@ -266,8 +267,8 @@ grpc::ServerWriteReactor<v1::SwapModelResponse>* AdminService::SwapModel(
 
 grpc::ServerUnaryReactor* AdminService::UnloadModel(grpc::CallbackServerContext* /*context*/,
                                                     const Caller& /*caller*/,
-                                                    const v1::UnloadModelRequest& request,
-                                                    v1::UnloadModelResponse* /*response*/) {
+                                                    const admin_v1::UnloadModelRequest& request,
+                                                    admin_v1::UnloadModelResponse* /*response*/) {
   const std::shared_ptr<LateCall> call = LateCall::New();
   LateCall* const reactor = call.get();
   const auto grace = ReadTime("grace", request.has_grace(), request.grace());
@@ -281,10 +282,10 @@ grpc::ServerUnaryReactor* AdminService::UnloadModel(grpc::CallbackServerContext*
 
 grpc::ServerUnaryReactor* AdminService::ListModels(grpc::CallbackServerContext* context,
                                                    const Caller& /*caller*/,
-                                                   const v1::ListModelsRequest& /*request*/,
-                                                   v1::ListModelsResponse* response) {
+                                                   const admin_v1::ListModelsRequest& /*request*/,
+                                                   admin_v1::ListModelsResponse* response) {
   for (const ModelAdmin::Model& listed : admin_->List()) {
-    v1::Model* const model = response->add_models();
+    admin_v1::Model* const model = response->add_models();
     ToProto(listed.status, model);
     model->set_sessions(listed.sessions);
   }
@@ -295,8 +296,8 @@ grpc::ServerUnaryReactor* AdminService::ListModels(grpc::CallbackServerContext* 
 
 grpc::ServerUnaryReactor* AdminService::SetAlias(grpc::CallbackServerContext* /*context*/,
                                                  const Caller& /*caller*/,
-                                                 const v1::SetAliasRequest& request,
-                                                 v1::SetAliasResponse* response) {
+                                                 const admin_v1::SetAliasRequest& request,
+                                                 admin_v1::SetAliasResponse* response) {
   const std::shared_ptr<LateCall> call = LateCall::New();
   LateCall* const reactor = call.get();
   const AliasConfig alias = AliasOf(request.alias());
@@ -310,8 +311,8 @@ grpc::ServerUnaryReactor* AdminService::SetAlias(grpc::CallbackServerContext* /*
 
 grpc::ServerUnaryReactor* AdminService::DeleteAlias(grpc::CallbackServerContext* /*context*/,
                                                     const Caller& /*caller*/,
-                                                    const v1::DeleteAliasRequest& request,
-                                                    v1::DeleteAliasResponse* /*response*/) {
+                                                    const admin_v1::DeleteAliasRequest& request,
+                                                    admin_v1::DeleteAliasResponse* /*response*/) {
   const std::shared_ptr<LateCall> call = LateCall::New();
   LateCall* const reactor = call.get();
   admin_->aliases().Delete(request.name(),
@@ -321,8 +322,8 @@ grpc::ServerUnaryReactor* AdminService::DeleteAlias(grpc::CallbackServerContext*
 
 grpc::ServerUnaryReactor* AdminService::ListAliases(grpc::CallbackServerContext* context,
                                                     const Caller& /*caller*/,
-                                                    const v1::ListAliasesRequest& /*request*/,
-                                                    v1::ListAliasesResponse* response) {
+                                                    const admin_v1::ListAliasesRequest& /*request*/,
+                                                    admin_v1::ListAliasesResponse* response) {
   for (const AliasConfig& alias : admin_->aliases().List()) {
     ToProto(alias, admin_->aliases(), admin_->models(), response->add_aliases());
   }

@@ -15,34 +15,34 @@ namespace {
 
 // One host cannot take all connections, nor more than half of the streams of a service
 // (LoadStreamLimits), so that others still reach the port, the kubelet too.
-constexpr size_t kMaxConnections = 128;
+constexpr size_t kMaxClusterConnections = 128;
 constexpr size_t kMaxPerAddress = 16;
-constexpr int kMaxStreams = 8;  // of one connection
-constexpr absl::Duration kHandshakeTimeout = absl::Seconds(10);
+constexpr int kMaxClusterStreams = 8;  // of one connection
+constexpr absl::Duration kClusterHandshakeTimeout = absl::Seconds(10);
 
 // gRPC counts these times in milliseconds. A client that has vanished is noticed after the sum of
 // the first two.
-constexpr int kPingEvery = 30'000;
-constexpr int kPingTimeout = 20'000;
-constexpr int kLeastPingInterval = 5'000;
+constexpr int kClusterPingEvery = 30'000;
+constexpr int kClusterPingTimeout = 20'000;
+constexpr int kClusterLeastPingInterval = 5'000;
 constexpr int kIdleTimeout = 120'000;  // of a connection without calls
 
 // Requests have a few names and numbers.
-constexpr int kMaxMessageBytes = 64 << 10;
-constexpr uint64_t kMaxTransitBytes = 8 << 20;
+constexpr int kMaxClusterMessageBytes = 64 << 10;
+constexpr uint64_t kMaxClusterTransitBytes = 8 << 20;
 
 void SetLimits(grpc::ServerBuilder* builder) {
-  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kPingEvery);
-  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingTimeout);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kClusterPingEvery);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kClusterPingTimeout);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-                              kLeastPingInterval);
+                              kClusterLeastPingInterval);
   builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleTimeout);
-  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
-  LimitMessages("cluster", kMaxTransitBytes, kMaxMessageBytes, builder);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxClusterStreams);
+  LimitMessages("cluster", kMaxClusterTransitBytes, kMaxClusterMessageBytes, builder);
 }
 
-static_assert(kMaxPerAddress * kMaxStreams <= LoadStreamLimits{}.max_streams / 2);
+static_assert(kMaxPerAddress * kMaxClusterStreams <= LoadStreamLimits{}.max_streams / 2);
 
 }  // namespace
 
@@ -54,7 +54,7 @@ absl::StatusOr<std::unique_ptr<ClusterServer>> ClusterServer::Start(const Option
   }
   std::unique_ptr<ClusterServer> server(new ClusterServer());
   server->port_ = listening->port;
-  server->memory_ = std::make_unique<RequestMemory>(kMaxTransitBytes);
+  server->memory_ = std::make_unique<RequestMemory>(kMaxClusterTransitBytes);
   RequestMemory* const memory = server->memory_.get();
   server->health_ = std::make_unique<HealthService>(memory);
   for (const char* const name : {"", "live"}) server->health_->SetServing(name, true);
@@ -67,9 +67,9 @@ absl::StatusOr<std::unique_ptr<ClusterServer>> ClusterServer::Start(const Option
   builder.RegisterService(server->orca_.get());
   builder.RegisterService(server->scaler_.get());
   Http2Gate::Options limits;
-  limits.max_connections = kMaxConnections;
+  limits.max_connections = kMaxClusterConnections;
   limits.max_per_address = kMaxPerAddress;
-  limits.preface_timeout = kHandshakeTimeout;
+  limits.preface_timeout = kClusterHandshakeTimeout;
   limits.metrics = options.connection_metrics;
   absl::StatusOr<GatedServer> served =
       ServeOn(*std::move(listening), limits, grpc::InsecureServerCredentials(), options.on_call_end,

@@ -11,17 +11,18 @@
 namespace longstream {
 namespace {
 
-constexpr int64_t kMostSeconds = 315'576'000'000;  // of a google.protobuf.Duration
-constexpr int32_t kMostNanos = 999'999'999;
+constexpr int64_t kMostIntervalSeconds = 315'576'000'000;  // of a google.protobuf.Duration
+constexpr int32_t kMostIntervalNanos = 999'999'999;
 
 absl::StatusOr<absl::Duration> IntervalOf(const google::protobuf::Duration& interval) {
-  if (interval.seconds() < 0 || interval.seconds() > kMostSeconds) {
+  if (interval.seconds() < 0 || interval.seconds() > kMostIntervalSeconds) {
     return absl::InvalidArgumentError(absl::StrCat("report_interval.seconds: expected 0 to ",
-                                                   kMostSeconds, ", found ", interval.seconds()));
+                                                   kMostIntervalSeconds, ", found ",
+                                                   interval.seconds()));
   }
-  if (interval.nanos() < 0 || interval.nanos() > kMostNanos) {
-    return absl::InvalidArgumentError(absl::StrCat("report_interval.nanos: expected 0 to ",
-                                                   kMostNanos, ", found ", interval.nanos()));
+  if (interval.nanos() < 0 || interval.nanos() > kMostIntervalNanos) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "report_interval.nanos: expected 0 to ", kMostIntervalNanos, ", found ", interval.nanos()));
   }
   return absl::Seconds(interval.seconds()) + absl::Nanoseconds(interval.nanos());
 }

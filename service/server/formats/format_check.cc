@@ -19,7 +19,7 @@ using Kind = ResponseFormat::Kind;
 using Message = v1::ResponseFormat;
 
 template <typename... Parts>
-absl::Status Invalid(const Parts&... parts) {
+absl::Status InvalidFormat(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
 }
 
@@ -29,24 +29,25 @@ class FormatReader {
   // `field`: the place of the format in the request.
   absl::StatusOr<ResponseFormat> Read(const Message& message, const std::string& field, int depth) {
     if (depth > 1 && message.after_thoughts()) {
-      return Invalid(field, ".after_thoughts: only the whole format may begin behind thoughts");
+      return InvalidFormat(field,
+                           ".after_thoughts: only the whole format may begin behind thoughts");
     }
     if (depth > kMaxFormatDepth) {
-      return Invalid(field, ": formats nest at most ", kMaxFormatDepth, " deep");
+      return InvalidFormat(field, ": formats nest at most ", kMaxFormatDepth, " deep");
     }
     if (++parts_ > kMaxFormatParts) {
-      return Invalid("response_format: at most ", kMaxFormatParts, " formats");
+      return InvalidFormat("response_format: at most ", kMaxFormatParts, " formats");
     }
     switch (message.format_case()) {
       case Message::kText:
         return ReadText(Kind::kText, message.text(), field + ".text");
       case Message::kTextWithout:
         if (message.text_without().empty()) {
-          return Invalid(field, ".text_without: every text contains the empty text");
+          return InvalidFormat(field, ".text_without: every text contains the empty text");
         }
         if (message.text_without().size() > kMaxTextWithoutBytes) {
-          return Invalid(field, ".text_without: at most ", kMaxTextWithoutBytes, " bytes, found ",
-                         message.text_without().size());
+          return InvalidFormat(field, ".text_without: at most ", kMaxTextWithoutBytes,
+                               " bytes, found ", message.text_without().size());
         }
         return ReadText(Kind::kTextWithout, message.text_without(), field + ".text_without");
       case Message::kJsonObject:
@@ -66,7 +67,7 @@ class FormatReader {
       case Message::FORMAT_NOT_SET:
         break;
     }
-    return Invalid(field, ": expected a format, found none");
+    return InvalidFormat(field, ": expected a format, found none");
   }
 
  private:
@@ -74,18 +75,19 @@ class FormatReader {
                                           const std::string& field) {
     bytes_ += text.size();
     if (bytes_ > kMaxFormatBytes) {
-      return Invalid(field, ": the texts of a response_format have at most ", kMaxFormatBytes,
-                     " bytes together");
+      return InvalidFormat(field, ": the texts of a response_format have at most ", kMaxFormatBytes,
+                           " bytes together");
     }
     if (const size_t valid = ValidUtf8Prefix(text); valid < text.size()) {
-      return Invalid(field, ": expected UTF-8, found an invalid byte at ", valid);
+      return InvalidFormat(field, ": expected UTF-8, found an invalid byte at ", valid);
     }
     return ResponseFormat{.kind = kind, .text = text};
   }
 
   absl::StatusOr<ResponseFormat> ReadParts(Kind kind, const Message::Formats& message,
                                            const std::string& field, int depth) {
-    if (message.formats().empty()) return Invalid(field, ".formats: expected a format, found none");
+    if (message.formats().empty())
+      return InvalidFormat(field, ".formats: expected a format, found none");
     ResponseFormat format{.kind = kind};
     for (int i = 0; i < message.formats_size(); ++i) {
       absl::StatusOr<ResponseFormat> part =
@@ -101,13 +103,15 @@ class FormatReader {
     ResponseFormat format{.kind = Kind::kRepeat, .least = message.least()};
     if (message.has_most()) format.most = message.most();
     if (message.least() > kMaxFormatRepeats) {
-      return Invalid(field, ".least: at most ", kMaxFormatRepeats, ", found ", message.least());
+      return InvalidFormat(field, ".least: at most ", kMaxFormatRepeats, ", found ",
+                           message.least());
     }
     if (message.most() > kMaxFormatRepeats) {
-      return Invalid(field, ".most: at most ", kMaxFormatRepeats, ", found ", message.most());
+      return InvalidFormat(field, ".most: at most ", kMaxFormatRepeats, ", found ", message.most());
     }
     if (message.has_most() && message.most() < message.least()) {
-      return Invalid(field, ".most: ", message.most(), " is less than `least`, ", message.least());
+      return InvalidFormat(field, ".most: ", message.most(), " is less than `least`, ",
+                           message.least());
     }
     absl::StatusOr<ResponseFormat> part = Read(message.format(), field + ".format", depth + 1);
     if (!part.ok()) return part;
@@ -149,7 +153,7 @@ bool HasText(const Grammar& grammar) {
 // The error of a format that cannot be compiled behind thoughts. It names the client's own fields.
 absl::Status WithoutThoughts(const ResponseFormat& format, const absl::Status& behind_thoughts) {
   const absl::StatusOr<Grammar> alone = Compile(format);
-  return alone.ok() ? Invalid("after_thoughts: ", behind_thoughts.message()) : alone.status();
+  return alone.ok() ? InvalidFormat("after_thoughts: ", behind_thoughts.message()) : alone.status();
 }
 
 absl::StatusOr<std::shared_ptr<const TokenMasks>> CompileFor(const ServedModel& model,
@@ -174,7 +178,7 @@ absl::Status SetFormat(const v1::ResponseFormat& format, const ServedModel& mode
   const absl::StatusOr<ResponseFormat> read = ReadFormat(format);
   if (!read.ok()) return read.status();
   if (turn->stop.min_tokens > 0) {
-    return Invalid(
+    return InvalidFormat(
         "stop.min_tokens: expected 0 with a response_format, which decides where the answer may "
         "end; found ",
         turn->stop.min_tokens);
@@ -187,11 +191,11 @@ absl::Status SetFormat(const v1::ResponseFormat& format, const ServedModel& mode
   absl::StatusOr<std::shared_ptr<const TokenMasks>> masks =
       CompileFor(model, *read, format.after_thoughts(), turn->in_thoughts);
   if (absl::IsInvalidArgument(masks.status())) {
-    return Invalid("response_format.", masks.status().message());
+    return InvalidFormat("response_format.", masks.status().message());
   }
   if (!masks.ok()) return masks.status();
   if (!HasText((*masks)->grammar())) {
-    return Invalid("response_format: only the empty text has this format");
+    return InvalidFormat("response_format: only the empty text has this format");
   }
   turn->format = *std::move(masks);
   return absl::OkStatus();

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/server/routing/wire_times.h"
+#include "service/server/transport/held_answer.h"
 #include "service/server/transport/late_answer.h"
 
 namespace longstream {
@@ -20,17 +21,9 @@ using FoundNotes = store::SessionStore::FoundNotes;
 constexpr int kMostNotes = 64;  // of one call
 constexpr size_t kMostKeyBytes = 64;
 constexpr size_t kMostValueBytes = size_t{1} << 20;
-constexpr size_t kMostBytes = size_t{2} << 20;  // of the values of one call
+constexpr size_t kMostNoteBytes = size_t{2} << 20;  // of the values of one call
 // The bytes of a note's other fields, and of its objects.
 constexpr uint64_t kOtherBytes = 512;
-
-// The objects of a call that exist until gRPC is done with it.
-struct Held {
-  explicit Held(CallCount* calls) : call(calls) {}
-
-  const CallCount::Call call;
-  std::optional<RequestCharge> answer;  // the memory of the answer
-};
 
 absl::Status CheckCount(const char* field, int count) {
   if (count >= 1 && count <= kMostNotes) return absl::OkStatus();
@@ -58,8 +51,8 @@ absl::Status CheckNotes(const v1::PutNotesRequest& request) {
     }
     bytes += note.value().size();
   }
-  if (!status.ok() || bytes <= kMostBytes) return status;
-  return absl::InvalidArgumentError(absl::StrCat("notes: expected at most ", kMostBytes,
+  if (!status.ok() || bytes <= kMostNoteBytes) return status;
+  return absl::InvalidArgumentError(absl::StrCat("notes: expected at most ", kMostNoteBytes,
                                                  " bytes of values together, found ", bytes));
 }
 
@@ -72,7 +65,7 @@ absl::Status CheckKeys(const v1::FindNotesRequest& request) {
 }
 
 absl::StatusOr<v1::FindNotesResponse> AnswerOf(absl::StatusOr<FoundNotes> found,
-                                               RequestMemory* memory, Held* held) {
+                                               RequestMemory* memory, HeldAnswer* held) {
   if (!found.ok()) return found.status();
   uint64_t bytes = kOtherBytes;
   for (const store::NoteRow& note : found->notes) bytes += kOtherBytes + note.value.size();
@@ -95,7 +88,7 @@ absl::StatusOr<v1::FindNotesResponse> AnswerOf(absl::StatusOr<FoundNotes> found,
 grpc::ServerUnaryReactor* NewPutNotesCall(const NoteCallTools& tools, const std::string& tenant,
                                           Decoded<v1::PutNotesRequest> request,
                                           v1::PutNotesResponse* response) {
-  const auto held = std::make_shared<Held>(tools.calls);
+  const auto held = std::make_shared<HeldAnswer>(tools.calls);
   const auto call = LateAnswer<v1::PutNotesResponse>::Make(held, response);
   const auto end = [&call](const absl::Status& status) {
     call->Answer(status);
@@ -125,7 +118,7 @@ grpc::ServerUnaryReactor* NewPutNotesCall(const NoteCallTools& tools, const std:
 grpc::ServerUnaryReactor* NewFindNotesCall(const NoteCallTools& tools, const std::string& tenant,
                                            const v1::FindNotesRequest& request,
                                            v1::FindNotesResponse* response) {
-  const auto held = std::make_shared<Held>(tools.calls);
+  const auto held = std::make_shared<HeldAnswer>(tools.calls);
   const auto call = LateAnswer<v1::FindNotesResponse>::Make(held, response);
   if (absl::Status status = CheckKeys(request); !status.ok()) {
     call->Answer(status);

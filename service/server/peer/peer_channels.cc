@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "service/security/loopback.h"
+#include "service/server/peer/peer_limits.h"
 
 namespace longstream {
 namespace {
@@ -13,13 +14,8 @@ constexpr int kFirstBackoff = 100;
 constexpr int kMostBackoff = 500;
 constexpr int kConnectTimeout = 5'000;  // with the handshake
 constexpr int kLookUpEvery = 500;       // the address of the name of a replaced pod changes
-// A host that has vanished is noticed after the sum of the two times.
-constexpr int kPingEvery = 10'000;
-constexpr int kPingTimeout = 5'000;
-// The most bytes that a stream holds until its receiver takes them.
-constexpr int kAheadBytes = 1 << 20;
 // The limit of a message of a relayed turn. The messages about sessions are smaller.
-constexpr int kMaxMessageBytes = 64 << 20;
+constexpr int kMaxRelayedMessageBytes = 64 << 20;
 
 grpc::ChannelArguments ArgumentsOfChannel() {
   grpc::ChannelArguments arguments;
@@ -29,13 +25,13 @@ grpc::ChannelArguments ArgumentsOfChannel() {
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMostBackoff);
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, kLookUpEvery);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPingEvery);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingTimeout);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPeerPingEvery);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPeerPingTimeout);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kAheadBytes);
-  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kPeerAheadBytes);
+  arguments.SetMaxReceiveMessageSize(kMaxRelayedMessageBytes);
   // A proxy that the environment names would read the token.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);

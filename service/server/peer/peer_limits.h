@@ -8,6 +8,13 @@
 
 namespace longstream {
 
+// gRPC counts these times in milliseconds. A peer or a host that has vanished is noticed after
+// their sum.
+inline constexpr int kPeerPingEvery = 10'000;
+inline constexpr int kPeerPingTimeout = 5'000;
+// The most bytes that a stream holds until its receiver takes them.
+inline constexpr int kPeerAheadBytes = 1 << 20;
+
 // A call that has waited for one of these times ends, and frees all that it holds.
 struct PeerLimits {
   // For the answer of a peer, or of this replica; for caches that were announced.

@@ -14,10 +14,10 @@ namespace {
 
 // The most bytes of a name that an error repeats.
 constexpr size_t kShownBytes = 64;
-constexpr size_t kMaxNameBytes = 128;
+constexpr size_t kMaxPeerNameBytes = 128;
 
-absl::Status Invalid(absl::string_view field, absl::string_view expected,
-                     const std::string& found) {
+absl::Status InvalidField(absl::string_view field, absl::string_view expected,
+                          const std::string& found) {
   return absl::InvalidArgumentError(absl::StrCat(field, ": expected ", expected, ", found '",
                                                  absl::CHexEscape(found.substr(0, kShownBytes)),
                                                  "'"));
@@ -56,13 +56,14 @@ peer::v1::Refusal ToProto(fleet::Refusal why) {
 absl::StatusOr<fleet::ReplicaName> SenderOf(const std::string& sender) {
   const bool printable = std::all_of(sender.begin(), sender.end(),
                                      [](unsigned char c) { return c > ' ' && c < 0x7f; });
-  if (!sender.empty() && sender.size() <= kMaxNameBytes && printable) return sender;
-  return Invalid("sender", "the name of a replica, 1 to 128 characters", sender);
+  if (!sender.empty() && sender.size() <= kMaxPeerNameBytes && printable) return sender;
+  return InvalidField("sender", "the name of a replica, 1 to 128 characters", sender);
 }
 
 absl::StatusOr<SessionKey> FromProto(const peer::v1::SessionKey& session) {
   if (!session.tenant().empty() && !IsCredentialName(session.tenant())) {
-    return Invalid("session.tenant", "1 to 64 letters, digits, '.', '_' or '-'", session.tenant());
+    return InvalidField("session.tenant", "1 to 64 letters, digits, '.', '_' or '-'",
+                        session.tenant());
   }
   const absl::StatusOr<SessionId> id = SessionId::Parse(session.session_id(), "session.session_id");
   if (!id.ok()) return id.status();

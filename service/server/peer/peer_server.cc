@@ -10,6 +10,7 @@
 #include "service/connections/listening_sockets.h"
 #include "service/security/access_table.h"
 #include "service/security/loopback.h"
+#include "service/server/peer/peer_limits.h"
 #include "service/server/transport/authorize.h"
 #include "service/server/transport/tls_credentials.h"
 #include "service/wire/request_memory.h"
@@ -17,29 +18,22 @@
 namespace longstream {
 namespace {
 
-constexpr size_t kMaxConnections = 256;
-constexpr absl::Duration kHandshakeTimeout = absl::Seconds(10);
+constexpr size_t kMaxPeerConnections = 256;
+constexpr absl::Duration kPeerHandshakeTimeout = absl::Seconds(10);
 // The bytes of an AttachRequest besides the client's request.
 constexpr int kMoreBytes = 64 << 10;
-// A stream may hold so much that its call has not taken yet.
-constexpr int kAheadBytes = 1 << 20;
-
-// gRPC counts these times in milliseconds. A peer that has vanished is noticed after the sum of the
-// first two.
-constexpr int kPingEvery = 10'000;
-constexpr int kPingTimeout = 5'000;
-constexpr int kLeastPingInterval = 5'000;
-constexpr int kMaxStreams = 2048;  // of one connection; most of them relays
+constexpr int kPeerLeastPingInterval = 5'000;  // milliseconds
+constexpr int kMaxPeerStreams = 2048;          // of one connection; most of them relays
 
 void SetLimits(const PeerServer::Options& options, grpc::ServerBuilder* builder) {
-  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kPingEvery);
-  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingTimeout);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kPeerPingEvery);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPeerPingTimeout);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-                              kLeastPingInterval);
-  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
+                              kPeerLeastPingInterval);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxPeerStreams);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  builder->AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kAheadBytes);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kPeerAheadBytes);
   LimitMessages("peers", options.max_transit_bytes, options.max_message_bytes + kMoreBytes,
                 builder);
 }
@@ -71,8 +65,8 @@ absl::StatusOr<std::unique_ptr<PeerServer>> PeerServer::Start(const Options& opt
   SetLimits(options, &builder);
   builder.RegisterService(server->service_.get());
   Http2Gate::Options limits;
-  limits.max_connections = kMaxConnections;
-  limits.preface_timeout = kHandshakeTimeout;
+  limits.max_connections = kMaxPeerConnections;
+  limits.preface_timeout = kPeerHandshakeTimeout;
   limits.metrics = options.connection_metrics;
   limits.tls = options.certificates != nullptr;
   absl::StatusOr<GatedServer> served =

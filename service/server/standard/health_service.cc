@@ -10,12 +10,12 @@ namespace longstream {
 namespace {
 
 // A call that watches keeps the name.
-constexpr size_t kMaxNameBytes = 1024;
+constexpr size_t kMaxServiceNameBytes = 1024;
 
 absl::Status CheckName(const std::string& name) {
-  if (name.size() <= kMaxNameBytes) return absl::OkStatus();
+  if (name.size() <= kMaxServiceNameBytes) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("service: at most ", kMaxNameBytes, " bytes, found ", name.size()));
+      absl::StrCat("service: at most ", kMaxServiceNameBytes, " bytes, found ", name.size()));
 }
 
 }  // namespace

@@ -14,7 +14,6 @@
 namespace longstream {
 namespace {
 
-using google::protobuf::Descriptor;
 using google::protobuf::DescriptorPool;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::FileDescriptor;
@@ -51,7 +50,7 @@ const FileDescriptor* FileOf(const ServerReflectionRequest& request) {
     return pool.FindFileContainingSymbol(request.file_containing_symbol());
   }
   const auto& wanted = request.file_containing_extension();
-  const Descriptor* type = pool.FindMessageTypeByName(wanted.containing_type());
+  const google::protobuf::Descriptor* type = pool.FindMessageTypeByName(wanted.containing_type());
   if (type == nullptr) return nullptr;
   const FieldDescriptor* field = pool.FindExtensionByNumber(type, wanted.extension_number());
   return field == nullptr ? nullptr : field->file();
@@ -59,7 +58,7 @@ const FileDescriptor* FileOf(const ServerReflectionRequest& request) {
 
 void AddExtensionNumbers(const std::string& type_name, ServerReflectionResponse* response) {
   const DescriptorPool& pool = *DescriptorPool::generated_pool();
-  const Descriptor* type = pool.FindMessageTypeByName(type_name);
+  const google::protobuf::Descriptor* type = pool.FindMessageTypeByName(type_name);
   if (type == nullptr) {
     return SetError(grpc::StatusCode::NOT_FOUND, "there is no message type of this name",
                     response->mutable_error_response());

@@ -17,13 +17,14 @@ namespace {
 
 // The names in the client's certificate. gRPC has verified the certificate, or has none.
 std::vector<CertificateName> CertificateOf(const grpc::CallbackServerContext& context) {
-  using Kind = CertificateName::Kind;
+  using NameKind = CertificateName::Kind;
   const std::shared_ptr<const grpc::AuthContext> connection = context.auth_context();
   std::vector<CertificateName> names;
   if (connection == nullptr || !connection->IsPeerAuthenticated()) return names;
-  for (const auto& [property, kind] : {std::pair(GRPC_PEER_DNS_PROPERTY_NAME, Kind::kDns),
-                                       std::pair(GRPC_PEER_URI_PROPERTY_NAME, Kind::kUri),
-                                       std::pair(GRPC_X509_CN_PROPERTY_NAME, Kind::kCommonName)}) {
+  for (const auto& [property, kind] :
+       {std::pair(GRPC_PEER_DNS_PROPERTY_NAME, NameKind::kDns),
+        std::pair(GRPC_PEER_URI_PROPERTY_NAME, NameKind::kUri),
+        std::pair(GRPC_X509_CN_PROPERTY_NAME, NameKind::kCommonName)}) {
     for (const grpc::string_ref& value : connection->FindPropertyValues(property)) {
       names.push_back({kind, std::string(value.data(), value.size())});
     }

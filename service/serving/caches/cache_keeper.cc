@@ -16,7 +16,7 @@ namespace longstream {
 namespace {
 
 // Turns from the head back whose snapshots are thinned out. Older snapshots all stay.
-constexpr size_t kMostTurns = 256;
+constexpr size_t kMostThinnedTurns = 256;
 
 // Snapshots that have begun at one time, so that the next one begins while one is written.
 constexpr size_t kMostBegun = 4;
@@ -253,7 +253,8 @@ absl::StatusOr<std::shared_ptr<store::WrittenSegments>> CacheKeeper::WriteNew(Sa
 }
 
 std::vector<store::TurnNumber> CacheKeeper::SnapshotsToDrop(const store::SnapshotRow& added) {
-  absl::StatusOr<std::vector<store::SnapshotRow>> rows = store_->Snapshots(added.turn, kMostTurns);
+  absl::StatusOr<std::vector<store::SnapshotRow>> rows =
+      store_->Snapshots(added.turn, kMostThinnedTurns);
   if (!rows.ok()) return {};
   // A turn is one place, however many snapshots it has.
   std::map<uint64_t, store::TurnNumber> places;

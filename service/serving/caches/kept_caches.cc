@@ -12,7 +12,7 @@ namespace longstream {
 namespace {
 
 // More turns than this away, a session computes its caches again.
-constexpr size_t kMostTurns = 256;
+constexpr size_t kMostTurnsAway = 256;
 
 // Further forks of one turn whose snapshot is not written yet compute their caches again.
 constexpr size_t kMostForks = 1024;
@@ -85,7 +85,7 @@ void KeptCaches::Reload(int64_t turn) {
     ++num_reloads_;
   }
   absl::StatusOr<std::vector<store::SnapshotRow>> rows =
-      keeper_->store()->Snapshots(turn, kMostTurns);
+      keeper_->store()->Snapshots(turn, kMostTurnsAway);
   absl::MutexLock lock(&mutex_);
   const std::vector<store::SnapshotRow> added =
       --num_reloads_ == 0 ? std::exchange(added_, {}) : added_;

@@ -14,7 +14,7 @@ namespace {
 constexpr absl::Duration kShortestPeriod = absl::Milliseconds(2);
 constexpr absl::Duration kLongestPeriod = absl::Milliseconds(50);
 
-absl::Status ShuttingDown() { return absl::UnavailableError("the server is shutting down"); }
+absl::Status ServerStops() { return absl::UnavailableError("the server is shutting down"); }
 
 // UNAVAILABLE would say that the session is in use, and NOT_FOUND that it was evicted.
 absl::Status NotRestored(const absl::Status& why) {
@@ -122,7 +122,7 @@ void ServedCopies::ReadCaches(const fleet::Fence& at, std::function<void(Reading
     has_ended = reads_ended_;
     readers_.insert(reader);
   }
-  has_ended ? Refuse(reader, ShuttingDown()) : TryToRead(reader);
+  has_ended ? Refuse(reader, ServerStops()) : TryToRead(reader);
 }
 
 void ServedCopies::StopReading() {
@@ -132,7 +132,7 @@ void ServedCopies::StopReading() {
     reads_ended_ = true;
     readers = readers_;
   }
-  for (const std::shared_ptr<Reader>& reader : readers) Refuse(reader, ShuttingDown());
+  for (const std::shared_ptr<Reader>& reader : readers) Refuse(reader, ServerStops());
 }
 
 std::function<void(ServedCopies::Reading)> ServedCopies::TakeReady(
@@ -261,7 +261,7 @@ void ServedCopies::TakeCaches(
               absl::MutexLock lock(&arrived->mutex);
               const bool has_place =
                   arrived->waiting.size() < kMostArrivedCaches || arrived->waiting.contains(at.key);
-              if (arrived->ended) return ShuttingDown();
+              if (arrived->ended) return ServerStops();
               if (!has_place) return TooManyWait();
               Arrived::Waiting& waiting = arrived->waiting[at.key];
               freed = std::exchange(waiting, {at, std::move(complete), until});

@@ -6,16 +6,14 @@
 
 namespace longstream {
 
-using nlohmann::json;
-
 absl::StatusOr<JsonFile> JsonFile::Read(const std::filesystem::path& path) {
   JsonFile file;
   file.path_ = path.string();
   const absl::StatusOr<std::string> text = ReadModelFile(path);
   if (!text.ok()) return text.status();
   try {
-    file.root_ = json::parse(*text);
-  } catch (const json::exception& error) {
+    file.root_ = nlohmann::json::parse(*text);
+  } catch (const nlohmann::json::exception& error) {
     return absl::InvalidArgumentError(absl::StrCat(file.path_, ": not JSON: ", error.what()));
   }
   return file;
@@ -23,7 +21,7 @@ absl::StatusOr<JsonFile> JsonFile::Read(const std::filesystem::path& path) {
 
 JsonView::JsonView(JsonFile& file) : JsonView(&file, "", &file.root_) {}
 
-JsonView::JsonView(JsonFile* file, std::string key, const json* value)
+JsonView::JsonView(JsonFile* file, std::string key, const nlohmann::json* value)
     : file_(file),
       key_(std::move(key)),
       value_(value == nullptr || value->is_null() ? nullptr : value) {}
@@ -132,7 +130,7 @@ std::string JsonView::Found() const {
     return absl::StrCat(value_->is_object() ? "an object" : "an array", " of ", value_->size());
   }
   constexpr size_t kShown = 80;
-  const std::string text = value_->dump(-1, ' ', true, json::error_handler_t::replace);
+  const std::string text = value_->dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   return text.size() <= kShown ? text : absl::StrCat(text.substr(0, kShown), "…");
 }
 

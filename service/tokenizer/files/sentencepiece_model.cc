@@ -25,9 +25,9 @@ namespace longstream {
 namespace {
 
 using sentencepiece::Model;
-using Piece = sentencepiece::Model::Piece;
+using ModelPiece = sentencepiece::Model::Piece;
 
-constexpr const char* kMark = "\u2581";  // SentencePiece's mark for a space
+constexpr const char* kSpaceMark = "\u2581";  // SentencePiece's mark for a space
 // Bounds the number of merges of a piece: MakeMerges tries to cut a piece at each of its bytes.
 constexpr size_t kMaxPieceBytes = 1024;
 constexpr int kUnigram = 1;
@@ -64,7 +64,7 @@ absl::Status CheckOptions(const Model& model) {
   return absl::OkStatus();
 }
 
-absl::Status CheckPiece(const Piece& piece, int index, int vocab_size) {
+absl::Status CheckPiece(const ModelPiece& piece, int index, int vocab_size) {
   const auto fail = [index](const std::string& expected, const std::string& found) {
     return Invalid(absl::StrCat("pieces[", index, "]: expected ", expected, ", found ", found));
   };
@@ -81,10 +81,10 @@ absl::Status CheckPiece(const Piece& piece, int index, int vocab_size) {
   if (!std::isfinite(piece.score())) {
     return fail("a finite score", absl::StrCat(piece.score()));
   }
-  if (piece.type() == Piece::UNUSED) {
+  if (piece.type() == ModelPiece::UNUSED) {
     return Unsupported(absl::StrCat("pieces[", index, "]: an unused piece"));
   }
-  if (piece.type() == Piece::BYTE && !ByteOfToken(text)) {
+  if (piece.type() == ModelPiece::BYTE && !ByteOfToken(text)) {
     return fail("a byte such as <0x0A>", absl::StrCat("\"", text, "\""));
   }
   return absl::OkStatus();
@@ -101,18 +101,18 @@ absl::Status ReadPieces(const Model& model, int vocab_size, TokenizerSpec* spec)
   std::vector<Scored> pieces;
   float least = std::numeric_limits<float>::max();
   for (int32_t id = 0; id < model.pieces_size(); ++id) {
-    const Piece& piece = model.pieces(id);
+    const ModelPiece& piece = model.pieces(id);
     if (absl::Status status = CheckPiece(piece, id, vocab_size); !status.ok()) return status;
-    const bool is_symbol = piece.type() == Piece::USER_DEFINED;
-    if (is_symbol || piece.type() == Piece::NORMAL) {
+    const bool is_symbol = piece.type() == ModelPiece::USER_DEFINED;
+    if (is_symbol || piece.type() == ModelPiece::NORMAL) {
       pieces.push_back({piece.piece(), id, is_symbol, piece.score()});
       if (is_symbol) continue;
       least = std::min(least, piece.score());
       continue;
     }
     spec->reserved.emplace_back(piece.piece(), id);
-    if (piece.type() == Piece::BYTE) continue;
-    if (piece.type() == Piece::UNKNOWN) spec->unk_id = id;
+    if (piece.type() == ModelPiece::BYTE) continue;
+    if (piece.type() == ModelPiece::UNKNOWN) spec->unk_id = id;
     AddedToken token;
     token.id = id;
     token.content = piece.piece();
@@ -184,7 +184,7 @@ void ReadNormalizer(const Model& model, const TokenizerConfig& config, Tokenizer
   const bool prefix = normalizer.add_dummy_prefix() && config.add_prefix_space;
   if (prefix) {
     NormalizerStep& step = add(Kind::kPrepend);
-    step.text = kMark;
+    step.text = kSpaceMark;
     step.scheme = config.legacy ? PrependScheme::kAlways : PrependScheme::kFirst;
     // If the map removes a whole text, the library removes the prefix only as an extra space.
     step.to_emptied =
@@ -192,9 +192,9 @@ void ReadNormalizer(const Model& model, const TokenizerConfig& config, Tokenizer
   }
   NormalizerStep& spaces = add(Kind::kReplace);
   spaces.pattern = {" ", true};
-  spaces.text = kMark;
+  spaces.text = kSpaceMark;
 
-  spec->decoder.replacements = {{kMark, " "}};
+  spec->decoder.replacements = {{kSpaceMark, " "}};
   spec->decoder.byte_fallback = spec->byte_fallback;
   if (normalizer.remove_extra_whitespaces()) {
     spec->decoder.strip_spaces = std::numeric_limits<size_t>::max();

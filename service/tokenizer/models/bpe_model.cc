@@ -13,7 +13,7 @@
 namespace longstream {
 namespace {
 
-constexpr uint32_t kNone = 0xFFFFFFFFu;
+constexpr uint32_t kNoSymbol = 0xFFFFFFFFu;
 constexpr uint32_t kMerged = 0xFFFFFFFEu;
 
 // Whether UTF-8 text can contain the byte. Some vocabularies have no tokens for the other bytes.
@@ -126,10 +126,10 @@ void BpeModel::Encode(std::string_view word, Workspace* workspace,
     symbols[i].previous = i - 1;
     symbols[i].next = i + 1;
   }
-  symbols.front().previous = kNone;
-  symbols.back().next = kNone;
+  symbols.front().previous = kNoSymbol;
+  symbols.back().next = kNoSymbol;
   MergeAll(workspace);
-  for (uint32_t i = 0; i != kNone; i = symbols[i].next) ids->push_back(symbols[i].id);
+  for (uint32_t i = 0; i != kNoSymbol; i = symbols[i].next) ids->push_back(symbols[i].id);
 }
 
 void BpeModel::SplitIntoBytes(std::string_view word,
@@ -202,7 +202,7 @@ void BpeModel::MergeAll(Workspace* workspace) const {
     const Workspace::Candidate candidate = queue.back();
     queue.pop_back();
     Workspace::Symbol& left = symbols[candidate.left];
-    if (left.next == kMerged || left.next == kNone) continue;
+    if (left.next == kMerged || left.next == kNoSymbol) continue;
     // The pair may have changed since it was queued. If the new pair has the same rank, it is also
     // the next pair to merge.
     const Merge* merge = FindMerge(left.id, symbols[left.next].id);
@@ -212,10 +212,10 @@ void BpeModel::MergeAll(Workspace* workspace) const {
     left.id = merge->id;
     left.next = right.next;
     right.next = kMerged;
-    if (left.next != kNone) symbols[left.next].previous = candidate.left;
+    if (left.next != kNoSymbol) symbols[left.next].previous = candidate.left;
 
     const auto push = [&](uint32_t first, uint32_t second) {
-      if (first == kNone || second == kNone) return;
+      if (first == kNoSymbol || second == kNoSymbol) return;
       const size_t before = queue.size();
       PushCandidate(first, second, workspace);
       if (queue.size() > before) std::push_heap(queue.begin(), queue.end(), later);

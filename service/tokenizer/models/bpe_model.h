@@ -28,8 +28,8 @@ class BpeModel {
 
     struct Symbol {
       int32_t id;
-      uint32_t previous;  // index of the left neighbour; kNone: there is none
-      // Index of the right neighbour; kNone: none; kMerged: this symbol is part of its left
+      uint32_t previous;  // index of the left neighbour; kNoSymbol: there is none
+      // Index of the right neighbour; kNoSymbol: none; kMerged: this symbol is part of its left
       // neighbour.
       uint32_t next;
     };

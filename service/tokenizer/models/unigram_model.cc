@@ -11,7 +11,7 @@
 namespace longstream {
 namespace {
 
-constexpr uint32_t kNone = 0xFFFFFFFFu;
+constexpr uint32_t kNowhere = 0xFFFFFFFFu;
 
 }  // namespace
 
@@ -64,10 +64,10 @@ const UnigramModel::Node* UnigramModel::Child(uint32_t node, unsigned char byte,
 
 void UnigramModel::FindEnds(std::string_view word, Workspace* workspace) const {
   std::vector<Workspace::End>& ends = workspace->ends_;
-  ends.assign(word.size() + 1, {0, kNone, unk_id_});
+  ends.assign(word.size() + 1, {0, kNowhere, unk_id_});
   const auto offer = [&](size_t begin, size_t end, int32_t id, double sum) {
     if (single_precision_) sum = static_cast<float>(sum);
-    if (ends[end].begin != kNone && sum <= ends[end].score) return;
+    if (ends[end].begin != kNowhere && sum <= ends[end].score) return;
     ends[end] = {sum, static_cast<uint32_t>(begin), id};
   };
   for (size_t begin = 0; begin < word.size();) {

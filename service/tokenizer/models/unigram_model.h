@@ -31,7 +31,7 @@ class UnigramModel {
     // The best sequence of tokens for the bytes of the word up to here.
     struct End {
       double score;
-      uint32_t begin;  // where its last token begins; kNone: no sequence ends here
+      uint32_t begin;  // where its last token begins; kNowhere: no sequence ends here
       int32_t id;      // the id of its last token
     };
 

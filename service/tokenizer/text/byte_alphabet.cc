@@ -39,7 +39,7 @@ constexpr std::array<int16_t, kEnd> Bytes() {
   return bytes;
 }
 
-constexpr std::array<int16_t, kEnd> kBytes = Bytes();
+constexpr std::array<int16_t, kEnd> kByteOf = Bytes();
 
 }  // namespace
 
@@ -54,8 +54,8 @@ std::optional<std::string> AlphabetToBytes(std::string_view text) {
   std::string bytes;
   for (size_t offset = 0; offset < text.size();) {
     const char32_t code_point = NextCodePoint(text, &offset);
-    if (code_point >= kEnd || kBytes[code_point] < 0) return std::nullopt;
-    bytes.push_back(static_cast<char>(kBytes[code_point]));
+    if (code_point >= kEnd || kByteOf[code_point] < 0) return std::nullopt;
+    bytes.push_back(static_cast<char>(kByteOf[code_point]));
   }
   return bytes;
 }

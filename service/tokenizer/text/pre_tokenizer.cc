@@ -11,7 +11,7 @@ namespace {
 constexpr const char* kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-struct Piece {
+struct CutPiece {
   size_t begin;
   size_t end;
   bool is_match;
@@ -19,8 +19,8 @@ struct Piece {
 
 // Divides the text into the matches of the regular expression and the texts between them. The
 // pieces cover the whole text.
-absl::StatusOr<std::vector<Piece>> FindPieces(const Regex& regex, std::string_view text) {
-  std::vector<Piece> pieces;
+absl::StatusOr<std::vector<CutPiece>> FindPieces(const Regex& regex, std::string_view text) {
+  std::vector<CutPiece> pieces;
   size_t end = 0;
   Regex::Match match;
   while (end < text.size()) {
@@ -36,7 +36,7 @@ absl::StatusOr<std::vector<Piece>> FindPieces(const Regex& regex, std::string_vi
 }
 
 // Whether a piece is joined with the previous piece.
-bool Joins(SplitBehavior behavior, const Piece& before, const Piece& piece) {
+bool Joins(SplitBehavior behavior, const CutPiece& before, const CutPiece& piece) {
   switch (behavior) {
     case SplitBehavior::kContiguous:
       return before.is_match == piece.is_match;
@@ -135,10 +135,10 @@ absl::Status PreTokenizer::RunSteps(std::string_view text, TextPlace place, size
 // Cuts a piece by the pattern of the step, and runs the following steps on each part.
 absl::Status PreTokenizer::Cut(std::string_view text, TextPlace place, size_t step,
                                WordSink sink) const {
-  absl::StatusOr<std::vector<Piece>> pieces = FindPieces(*steps_[step].regex, text);
+  absl::StatusOr<std::vector<CutPiece>> pieces = FindPieces(*steps_[step].regex, text);
   if (!pieces.ok()) return pieces.status();
   const PreTokenizerStep& spec = steps_[step].spec;
-  for (Piece& piece : *pieces) piece.is_match = piece.is_match != spec.invert;
+  for (CutPiece& piece : *pieces) piece.is_match = piece.is_match != spec.invert;
 
   for (size_t i = 0; i < pieces->size();) {
     const size_t first = i++;

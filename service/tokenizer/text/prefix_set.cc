@@ -5,15 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "service/tokenizer/text/utf8.h"
+
 namespace longstream {
-namespace {
-
-unsigned char ByteAt(std::string_view text, size_t i) {
-  return static_cast<unsigned char>(text[i]);
-}
-
-}  // namespace
-
 PrefixSet::PrefixSet(std::vector<std::string> texts) : texts_(std::move(texts)) {
   for (const std::string& text : texts_) begins_member_[ByteAt(text, 0)] = true;
 }

@@ -124,7 +124,7 @@ absl::Status IcuError(UErrorCode code) {
   return absl::InternalError(absl::StrCat("ICU cannot normalize the text: ", u_errorName(code)));
 }
 
-icu::StringPiece Piece(std::string_view text) {
+icu::StringPiece PieceOf(std::string_view text) {
   return {text.data(), static_cast<int32_t>(text.size())};
 }
 
@@ -143,13 +143,13 @@ absl::StatusOr<std::string_view> NormalizeUnicode(UnicodeForm form, std::string_
   // Return `text` itself if it is in ICU's form already. Then it is in the form of Unicode 9 too,
   // which reorders and composes fewer characters.
   const bool same_text = ordered.data() == text.data();
-  if (same_text && normalizers.newest->isNormalizedUTF8(Piece(text), error) && U_SUCCESS(error)) {
+  if (same_text && normalizers.newest->isNormalizedUTF8(PieceOf(text), error) && U_SUCCESS(error)) {
     return text;
   }
   error = U_ZERO_ERROR;
   buffer->clear();
   icu::StringByteSink<std::string> sink(buffer);
-  of_unicode_9.normalizeUTF8(0, Piece(ordered), sink, nullptr, error);
+  of_unicode_9.normalizeUTF8(0, PieceOf(ordered), sink, nullptr, error);
   if (U_FAILURE(error)) return IcuError(error);
   return *buffer;
 }

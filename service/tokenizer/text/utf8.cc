@@ -6,10 +6,6 @@
 namespace longstream {
 namespace {
 
-unsigned char ByteAt(std::string_view text, size_t i) {
-  return static_cast<unsigned char>(text[i]);
-}
-
 // The kind and the length of the first unit of a text.
 struct Unit {
   enum Kind { kCharacter, kInvalid, kIncomplete } kind;

@@ -12,6 +12,10 @@ namespace longstream {
 // U+FFFD, which replaces invalid bytes.
 inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";
 
+inline unsigned char ByteAt(std::string_view text, size_t i) {
+  return static_cast<unsigned char>(text[i]);
+}
+
 // Returns the length in bytes of the longest valid prefix: text.size() if the whole text is UTF-8.
 size_t ValidUtf8Prefix(std::string_view text);
 

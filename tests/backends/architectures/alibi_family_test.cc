@@ -30,12 +30,12 @@ const std::string kMpt = R"({
     "tokenizer_name": "EleutherAI/gpt-neox-20b", "use_cache": false, "verbose": 0,
     "vocab_size": 50432})";
 
-ModelSpec Plan(const std::string& base, const char* changes, const char* options = "{}") {
+ModelSpec PlanOfAlibi(const std::string& base, const char* changes, const char* options = "{}") {
   return DensePlan(Edited(base, changes), LoadOptions(options));
 }
 
 TEST(AlibiFamilyTest, Bloom) {
-  const ModelSpec spec = Plan(kBloom, "{}");
+  const ModelSpec spec = PlanOfAlibi(kBloom, "{}");
   EXPECT_EQ(spec.feed_forward, FeedForwardKind::kPlain);
   EXPECT_EQ(spec.width, 1024);
   EXPECT_EQ(spec.mlp_width, 4096);
@@ -49,14 +49,14 @@ TEST(AlibiFamilyTest, Bloom) {
   EXPECT_EQ(spec.context_limit, 2048);
   EXPECT_EQ(spec.training_length, 2048);
   // The default limit is a convention, so an option may exceed it.
-  EXPECT_EQ(Plan(kBloom, "{}", R"({"context_limit": 9000})").context_limit, 9000);
-  EXPECT_EQ(Plan(kBloom, R"({"seq_length": 4096})").context_limit, 4096);
-  EXPECT_EQ(Plan(kBloom, R"({"hidden_size": 1024})").width, 1024);
-  EXPECT_EQ(Plan(kBloom, R"({"n_inner": 96})").mlp_width, 96);
+  EXPECT_EQ(PlanOfAlibi(kBloom, "{}", R"({"context_limit": 9000})").context_limit, 9000);
+  EXPECT_EQ(PlanOfAlibi(kBloom, R"({"seq_length": 4096})").context_limit, 4096);
+  EXPECT_EQ(PlanOfAlibi(kBloom, R"({"hidden_size": 1024})").width, 1024);
+  EXPECT_EQ(PlanOfAlibi(kBloom, R"({"n_inner": 96})").mlp_width, 96);
 }
 
 TEST(AlibiFamilyTest, Mpt) {
-  const ModelSpec spec = Plan(kMpt, "{}");
+  const ModelSpec spec = PlanOfAlibi(kMpt, "{}");
   EXPECT_EQ(spec.feed_forward, FeedForwardKind::kPlain);
   EXPECT_EQ(spec.width, 4096);
   EXPECT_EQ(spec.mlp_width, 3 * 4096);
@@ -67,7 +67,7 @@ TEST(AlibiFamilyTest, Mpt) {
   EXPECT_TRUE(spec.tied_head);
   EXPECT_EQ(spec.activation, Activation::kGelu);
   EXPECT_EQ(spec.context_limit, 4096);
-  EXPECT_EQ(Plan(kMpt, R"({"attn_config": "<absent>", "max_seq_len": "<absent>",
+  EXPECT_EQ(PlanOfAlibi(kMpt, R"({"attn_config": "<absent>", "max_seq_len": "<absent>",
                            "expansion_ratio": "<absent>"})")
                 .mlp_width,
             4 * 4096);
@@ -106,8 +106,8 @@ const Refusal kOtherMathematicsOfMpt[] = {
 };
 
 TEST(AlibiFamilyTest, SaysWhatIsWrong) {
-  const auto bloom = [](const char* changes, const char*) { Plan(kBloom, changes); };
-  const auto mpt = [](const char* changes, const char*) { Plan(kMpt, changes); };
+  const auto bloom = [](const char* changes, const char*) { PlanOfAlibi(kBloom, changes); };
+  const auto mpt = [](const char* changes, const char*) { PlanOfAlibi(kMpt, changes); };
   ExpectRefusals(LS_INVALID_ARGUMENT, kWrongBloom, bloom);
   ExpectRefusals(LS_INVALID_ARGUMENT, kWrongMpt, mpt);
   ExpectRefusals(LS_UNIMPLEMENTED, kOtherMathematicsOfMpt, mpt);

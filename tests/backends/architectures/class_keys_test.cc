@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 // A config of four layers for 8192 positions that states neither RoPE nor activation.
-Config ConfigOf(const std::string& family, std::string_view changes) {
+Config BareConfigOf(const std::string& family, std::string_view changes) {
   const std::string base =
       EditedText(kLlama, R"({"num_hidden_layers": 4, "max_position_embeddings": 8192, "rope_theta":
                              "<absent>", "head_dim": 12, "model_type": ")" +
@@ -26,8 +26,8 @@ Config ConfigOf(const std::string& family, std::string_view changes) {
   return Edited(base, changes);
 }
 
-ModelSpec Plan(const std::string& family, std::string_view changes) {
-  return Hwfa2Plan(ConfigOf(family, changes), LoadOptions("{}"));
+ModelSpec PlanOfClass(const std::string& family, std::string_view changes) {
+  return Hwfa2Plan(BareConfigOf(family, changes), LoadOptions("{}"));
 }
 
 // The RoPE of the last layer, which is full attention, and of the first one, which is a window in
@@ -140,7 +140,7 @@ TEST(ClassKeysTest, Rope) {
       changes.insert(1,
                      R"("sliding_window_pattern": 4)" + std::string(changes == "{}" ? "" : ", "));
     }
-    const ModelSpec spec = Plan(row.family, changes);
+    const ModelSpec spec = PlanOfClass(row.family, changes);
     EXPECT_EQ(spec.layers.back().rope, row.last);
     EXPECT_EQ(spec.layers.front().rope, row.first);
   }
@@ -149,9 +149,9 @@ TEST(ClassKeysTest, Rope) {
 TEST(ClassKeysTest, LongRopeOfPhi3BeginsAt4096) {
   const char* scaling = R"({"max_position_embeddings": 4096, "rope_scaling": {"type": "yarn",
       "short_factor": [1, 1, 1, 1, 1, 1], "long_factor": [4, 4, 4, 4, 4, 4]}})";
-  EXPECT_EQ(Plan("phi3", scaling).layers[0].rope.inv_freq[0], 1.0);
+  EXPECT_EQ(PlanOfClass("phi3", scaling).layers[0].rope.inv_freq[0], 1.0);
   const std::string longer = EditedText(scaling, R"({"max_position_embeddings": 4097})");
-  EXPECT_EQ(Plan("phi3", longer).layers[0].rope.inv_freq[0], 0.25);
+  EXPECT_EQ(PlanOfClass("phi3", longer).layers[0].rope.inv_freq[0], 0.25);
 }
 
 struct Acts {
@@ -172,14 +172,14 @@ const Acts kActivations[] = {
 
 TEST(ClassKeysTest, Activations) {
   for (const Acts& row : kActivations) {
-    EXPECT_EQ(Plan(row.family, row.changes).activation, row.activation)
+    EXPECT_EQ(PlanOfClass(row.family, row.changes).activation, row.activation)
         << row.family << " " << row.changes;
   }
 }
 
 TEST(ClassKeysTest, AbsentWindows) {
   const auto window = [](const char* family, const char* changes) {
-    return Plan(family, changes).layers[3].window;
+    return PlanOfClass(family, changes).layers[3].window;
   };
   const char* absent = R"({"use_sliding_window": true, "max_window_layers": 1})";
   const char* null = R"({"use_sliding_window": true, "max_window_layers": 1,
@@ -233,7 +233,7 @@ const Warned kWarnings[] = {
 TEST(ClassKeysTest, Warnings) {
   for (const Warned& row : kWarnings) {
     SCOPED_TRACE(std::string(row.family) + " " + row.changes);
-    const Config config = ConfigOf(row.family, row.changes);
+    const Config config = BareConfigOf(row.family, row.changes);
     Hwfa2Plan(config, LoadOptions());
     if (row.warning[0] == '\0') {
       EXPECT_THAT(config.warnings(), IsEmpty());
@@ -243,7 +243,7 @@ TEST(ClassKeysTest, Warnings) {
   }
 }
 
-const Refusal kOtherMathematics[] = {
+const Refusal kOtherMathematicsOfClass[] = {
     {R"({"model_type": "llama", "rope_scaling": {"type": "linear", "factor": 2.0},
          "partial_rotary_factor": 0.5})",
      "partial_rotary_factor must be 1 beside RoPE of the kind linear in a family that rotates "
@@ -271,8 +271,8 @@ const Refusal kOtherMathematics[] = {
 };
 
 TEST(ClassKeysTest, SaysWhatIsWrong) {
-  const auto plan = [](const char* changes, const char*) { Plan("llama", changes); };
-  ExpectRefusals(LS_UNIMPLEMENTED, kOtherMathematics, plan);
+  const auto plan = [](const char* changes, const char*) { PlanOfClass("llama", changes); };
+  ExpectRefusals(LS_UNIMPLEMENTED, kOtherMathematicsOfClass, plan);
 }
 
 }  // namespace

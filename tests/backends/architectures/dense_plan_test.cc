@@ -14,12 +14,12 @@
 namespace longstream {
 namespace {
 
-ModelSpec Plan(std::string_view changes, const char* options = "{}") {
+ModelSpec PlanOfLlama(std::string_view changes, const char* options = "{}") {
   return DensePlan(Edited(kLlama, changes), LoadOptions(options));
 }
 
 TEST(DensePlanTest, ReadsEveryKey) {
-  const ModelSpec spec = Plan("{}");
+  const ModelSpec spec = PlanOfLlama("{}");
   EXPECT_EQ(spec.architecture, "llama");
   EXPECT_EQ(spec.vocabulary, 61);
   EXPECT_EQ(spec.width, 24);
@@ -46,7 +46,7 @@ TEST(DensePlanTest, ReadsEveryKey) {
 }
 
 TEST(DensePlanTest, DefaultsOfLlama) {
-  const ModelSpec spec = Plan(R"({"num_key_value_heads": "<absent>", "head_dim": "<absent>",
+  const ModelSpec spec = PlanOfLlama(R"({"num_key_value_heads": "<absent>", "head_dim": "<absent>",
       "rms_norm_eps": "<absent>", "rope_theta": "<absent>", "tie_word_embeddings": "<absent>"})");
   EXPECT_EQ(spec.layers[0].num_kv_heads, 6);
   EXPECT_EQ(spec.layers[0].head_dim, 4);
@@ -56,35 +56,35 @@ TEST(DensePlanTest, DefaultsOfLlama) {
 }
 
 TEST(DensePlanTest, Biases) {
-  const MixerSpec with_key = Plan(R"({"attention_bias": true})").layers[0];
+  const MixerSpec with_key = PlanOfLlama(R"({"attention_bias": true})").layers[0];
   EXPECT_TRUE(with_key.qkv_bias);
   EXPECT_TRUE(with_key.output_bias);
-  EXPECT_TRUE(Plan(R"({"mlp_bias": true})").mlp_bias);
+  EXPECT_TRUE(PlanOfLlama(R"({"mlp_bias": true})").mlp_bias);
 }
 
 TEST(DensePlanTest, RopeIsTheDefaultSpelledOut) {
   for (const char* changes : {R"({"full_position": null})", R"({"full_position": "rope"})"}) {
-    EXPECT_EQ(Plan(changes).layers[2].position, PositionKind::kRope) << changes;
+    EXPECT_EQ(PlanOfLlama(changes).layers[2].position, PositionKind::kRope) << changes;
   }
 }
 
 TEST(DensePlanTest, Options) {
-  const ModelSpec spec = Plan(R"({"logn_scaling": "always"})",
-                              R"({"logn": "extrapolate", "training_length": 128,
+  const ModelSpec spec = PlanOfLlama(R"({"logn_scaling": "always"})",
+                                     R"({"logn": "extrapolate", "training_length": 128,
                                   "context_limit": 4096, "weights": "f32"})");
   EXPECT_EQ(spec.context_limit, 4096);
   EXPECT_EQ(spec.training_length, 128);
   EXPECT_EQ(spec.layers[0].logit_scale, LogitScaleKind::kLogNExtrapolate);
   EXPECT_EQ(spec.layers[0].logit_scale_base, 128.0);
   // The context limit is not the training length.
-  EXPECT_EQ(Plan("{}", R"({"context_limit": 4096})").training_length, 640);
+  EXPECT_EQ(PlanOfLlama("{}", R"({"context_limit": 4096})").training_length, 640);
 }
 
 TEST(DensePlanTest, MayNameItsOwnBlock) {
-  EXPECT_FALSE(Plan(R"({"block_type": "transformer"})").layers[0].gau);
+  EXPECT_FALSE(PlanOfLlama(R"({"block_type": "transformer"})").layers[0].gau);
 }
 
-const Refusal kWrongValues[] = {
+const Refusal kWrongValuesOfDense[] = {
     {R"({"vocab_size": "<absent>"})",
      "vocab_size is missing, expected an integer from 1 to 2147483647"},
     {R"({"hidden_size": "<absent>"})",
@@ -138,7 +138,7 @@ const Refusal kWrongValues[] = {
      R"({"training_length": 64})"},
 };
 
-const Refusal kOtherMathematics[] = {
+const Refusal kOtherMathematicsOfDense[] = {
     {R"({"model_type": "gpt2"})",
      "model_type must be one of " + FamilyNames() + " for the backend dense, found \"gpt2\""},
     {R"({"model_type": "<absent>"})",
@@ -160,8 +160,8 @@ const Refusal kOtherMathematics[] = {
 };
 
 TEST(DensePlanTest, SaysWhatIsWrong) {
-  ExpectRefusals(LS_INVALID_ARGUMENT, kWrongValues, Plan);
-  ExpectRefusals(LS_UNIMPLEMENTED, kOtherMathematics, Plan);
+  ExpectRefusals(LS_INVALID_ARGUMENT, kWrongValuesOfDense, PlanOfLlama);
+  ExpectRefusals(LS_UNIMPLEMENTED, kOtherMathematicsOfDense, PlanOfLlama);
 }
 
 TEST(DensePlanTest, RefusesTheOverridesOfHwfa2) {
@@ -173,14 +173,15 @@ TEST(DensePlanTest, RefusesTheOverridesOfHwfa2) {
                 "options: " + option +
                     " is not served by the backend dense: name the backend hwfa2 to load this "
                     "checkpoint with it",
-                [&] { Plan("{}", options.c_str()); });
+                [&] { PlanOfLlama("{}", options.c_str()); });
   }
 }
 
 // Log n scaling alone needs a training length of 2.
 TEST(DensePlanTest, ShortestTrainingLengths) {
-  EXPECT_EQ(Plan(R"({"max_position_embeddings": 1})").context_limit, 1);
-  const ModelSpec two = Plan(R"({"max_position_embeddings": 2, "logn_scaling": "extrapolate"})");
+  EXPECT_EQ(PlanOfLlama(R"({"max_position_embeddings": 1})").context_limit, 1);
+  const ModelSpec two =
+      PlanOfLlama(R"({"max_position_embeddings": 2, "logn_scaling": "extrapolate"})");
   EXPECT_EQ(two.layers[0].logit_scale_base, 2.0);
 }
 

@@ -22,7 +22,8 @@ Config ConfigOf(const std::string& family, std::string_view changes) {
   return Edited(base, changes);
 }
 
-ModelSpec Plan(const std::string& family, std::string_view changes, const char* options = "{}") {
+ModelSpec PlanOfFamily(const std::string& family, std::string_view changes,
+                       const char* options = "{}") {
   return Hwfa2Plan(ConfigOf(family, changes), LoadOptions(options));
 }
 
@@ -76,37 +77,40 @@ TEST(FamilyTest, WindowsChooseTheBackend) {
 }
 
 TEST(FamilyTest, Mistral) {
-  const ModelSpec spec = Plan("mistral", R"({"sliding_window": 96})");
+  const ModelSpec spec = PlanOfFamily("mistral", R"({"sliding_window": 96})");
   EXPECT_EQ(Windows(spec), (Widths{96, 96, 96, 96}));
   // An absent key means the config class's 4096. A window that holds the whole context is no
   // window.
-  EXPECT_EQ(Windows(Plan("mistral", R"({"max_position_embeddings": 4097})")),
+  EXPECT_EQ(Windows(PlanOfFamily("mistral", R"({"max_position_embeddings": 4097})")),
             (Widths{4096, 4096, 4096, 4096}));
-  EXPECT_EQ(Windows(Plan("mistral", R"({"max_position_embeddings": 4096})")), (Widths{0, 0, 0, 0}));
+  EXPECT_EQ(Windows(PlanOfFamily("mistral", R"({"max_position_embeddings": 4096})")),
+            (Widths{0, 0, 0, 0}));
   // With this option, the context no longer fits the window.
-  EXPECT_EQ(Windows(Plan("mistral", R"({"sliding_window": 640})", R"({"context_limit": 641})")),
-            (Widths{640, 640, 640, 640}));
+  EXPECT_EQ(
+      Windows(PlanOfFamily("mistral", R"({"sliding_window": 640})", R"({"context_limit": 641})")),
+      (Widths{640, 640, 640, 640}));
 }
 
 TEST(FamilyTest, Qwen) {
   for (const char* family : {"qwen2", "qwen3"}) {
     SCOPED_TRACE(family);
-    EXPECT_EQ(Windows(Plan(family, R"({"use_sliding_window": true, "sliding_window": 96,
+    EXPECT_EQ(Windows(PlanOfFamily(family, R"({"use_sliding_window": true, "sliding_window": 96,
                                        "max_window_layers": 3})")),
               (Widths{0, 0, 0, 96}));
-    EXPECT_EQ(Windows(Plan(family, R"({"use_sliding_window": true, "sliding_window": 96})")),
-              (Widths{0, 0, 0, 0}));
-    EXPECT_EQ(Windows(Plan(family, R"({"use_sliding_window": true, "sliding_window": 96,
+    EXPECT_EQ(
+        Windows(PlanOfFamily(family, R"({"use_sliding_window": true, "sliding_window": 96})")),
+        (Widths{0, 0, 0, 0}));
+    EXPECT_EQ(Windows(PlanOfFamily(family, R"({"use_sliding_window": true, "sliding_window": 96,
                                        "layer_types": ["sliding_attention", "full_attention",
                                                        "sliding_attention", "full_attention"]})")),
               (Widths{96, 0, 96, 0}));
   }
-  EXPECT_EQ(Plan("qwen3", R"({"head_dim": "<absent>"})").layers[3].head_dim, 128);
+  EXPECT_EQ(PlanOfFamily("qwen3", R"({"head_dim": "<absent>"})").layers[3].head_dim, 128);
 }
 
 TEST(FamilyTest, Phi3) {
-  const ModelSpec spec =
-      Plan("phi3", R"({"sliding_window": 96, "rms_norm_eps": "<absent>", "attention_bias": false,
+  const ModelSpec spec = PlanOfFamily(
+      "phi3", R"({"sliding_window": 96, "rms_norm_eps": "<absent>", "attention_bias": false,
                   "mlp_bias": false, "lm_head_bias": false, "full_attn_mod": 1,
                   "interpolate_factor": 1, "original_max_position_embeddings": 128,
                   "partial_rotary_factor": 0.75,
@@ -118,69 +122,70 @@ TEST(FamilyTest, Phi3) {
 
 TEST(FamilyTest, SmolLm3) {
   const ModelSpec silent =
-      Plan("smollm3", R"({"tie_word_embeddings": "<absent>", "rope_theta": "<absent>"})");
+      PlanOfFamily("smollm3", R"({"tie_word_embeddings": "<absent>", "rope_theta": "<absent>"})");
   EXPECT_EQ(WithoutPositions(silent), (Flags{false, false, false, true}));
   EXPECT_TRUE(silent.tied_head);
   EXPECT_EQ(silent.layers[0].rope.theta, 2e6);
-  EXPECT_EQ(WithoutPositions(Plan("smollm3", R"({"no_rope_layer_interval": 2})")),
+  EXPECT_EQ(WithoutPositions(PlanOfFamily("smollm3", R"({"no_rope_layer_interval": 2})")),
             (Flags{false, true, false, true}));
   const ModelSpec listed =
-      Plan("smollm3", R"({"no_rope_layers": [0, 1, 1, 0], "no_rope_layer_interval": 2,
+      PlanOfFamily("smollm3", R"({"no_rope_layers": [0, 1, 1, 0], "no_rope_layer_interval": 2,
                           "use_sliding_window": true, "sliding_window": 96})");
   EXPECT_EQ(WithoutPositions(listed), (Flags{true, false, false, true}));
   EXPECT_EQ(Windows(listed), (Widths{96, 0, 0, 96}));
-  EXPECT_EQ(Windows(Plan("smollm3", R"({"use_sliding_window": true, "sliding_window": 96,
+  EXPECT_EQ(Windows(PlanOfFamily("smollm3", R"({"use_sliding_window": true, "sliding_window": 96,
                                         "layer_types": ["sliding_attention", "full_attention",
                                                         "full_attention", "full_attention"]})")),
             (Widths{96, 0, 0, 0}));
   // ReRoPE is for layers that rotate.
-  const ModelSpec rerope = Plan("smollm3", "{}", R"({"rerope_window": 30})");
+  const ModelSpec rerope = PlanOfFamily("smollm3", "{}", R"({"rerope_window": 30})");
   EXPECT_EQ(rerope.layers[0].position, PositionKind::kRerope);
   EXPECT_EQ(rerope.layers[3].position, PositionKind::kNone);
 }
 
 TEST(FamilyTest, Exaone4) {
-  const ModelSpec spec = Plan("exaone4", R"({"sliding_window": 96})");
+  const ModelSpec spec = PlanOfFamily("exaone4", R"({"sliding_window": 96})");
   EXPECT_EQ(Windows(spec), (Widths{96, 96, 96, 0}));
   EXPECT_EQ(WithoutPositions(spec), (Flags{false, false, false, true}));
-  EXPECT_EQ(Windows(Plan("exaone4", R"({"sliding_window": 96, "sliding_window_pattern": "LG"})")),
-            (Widths{96, 0, 96, 0}));
-  EXPECT_EQ(Windows(Plan("exaone4", R"({"sliding_window": 96, "sliding_window_pattern": 2,
+  EXPECT_EQ(
+      Windows(PlanOfFamily("exaone4", R"({"sliding_window": 96, "sliding_window_pattern": "LG"})")),
+      (Widths{96, 0, 96, 0}));
+  EXPECT_EQ(Windows(PlanOfFamily("exaone4", R"({"sliding_window": 96, "sliding_window_pattern": 2,
       "layer_types": ["full_attention", "sliding_attention", "full_attention",
                       "full_attention"]})")),
             (Widths{0, 96, 0, 0}));
-  const ModelSpec full = Plan("exaone4", R"({"sliding_window": null})");
+  const ModelSpec full = PlanOfFamily("exaone4", R"({"sliding_window": null})");
   EXPECT_EQ(Windows(full), (Widths{0, 0, 0, 0}));
   EXPECT_EQ(WithoutPositions(full), (Flags{false, false, false, false}));
 }
 
 TEST(FamilyTest, Olmo) {
-  const ModelSpec olmo2 = Plan("olmo2", R"({"rms_norm_eps": "<absent>"})");
+  const ModelSpec olmo2 = PlanOfFamily("olmo2", R"({"rms_norm_eps": "<absent>"})");
   EXPECT_FLOAT_EQ(olmo2.norm_eps, 1e-5f);
   EXPECT_EQ(Windows(olmo2), (Widths{0, 0, 0, 0}));
-  const ModelSpec olmo3 = Plan("olmo3", R"({"sliding_window": 96, "rope_theta": "<absent>",
+  const ModelSpec olmo3 = PlanOfFamily("olmo3", R"({"sliding_window": 96, "rope_theta": "<absent>",
                         "rope_scaling": {"rope_type": "linear", "factor": 2.0}})");
   EXPECT_EQ(Windows(olmo3), (Widths{96, 96, 96, 0}));
   EXPECT_EQ(olmo3.layers[0].rope, RopeSpec{.theta = 5e5});
   EXPECT_EQ(olmo3.layers[3].rope.inv_freq[0], 0.5);
-  EXPECT_EQ(Windows(Plan("olmo3", R"({"max_position_embeddings": 8192,
+  EXPECT_EQ(Windows(PlanOfFamily("olmo3", R"({"max_position_embeddings": 8192,
       "layer_types": ["full_attention", "sliding_attention", "full_attention",
                       "full_attention"]})")),
             (Widths{0, 4096, 0, 0}));
 }
 
 TEST(FamilyTest, Gemma) {
-  const ModelSpec gemma = Plan("gemma", R"({"hidden_act": "gelu", "head_dim": "<absent>",
+  const ModelSpec gemma = PlanOfFamily("gemma", R"({"hidden_act": "gelu", "head_dim": "<absent>",
                                             "tie_word_embeddings": "<absent>"})");
   EXPECT_EQ(gemma.activation, Activation::kGeluTanh);
   EXPECT_TRUE(gemma.tied_head);
   EXPECT_EQ(gemma.layers[0].head_dim, 256);
   const ModelSpec local =
-      Plan("gemma3_text", R"({"sliding_window": 96, "rope_local_base_freq": 5000})");
+      PlanOfFamily("gemma3_text", R"({"sliding_window": 96, "rope_local_base_freq": 5000})");
   EXPECT_EQ(local.layers[0].rope, RopeSpec{.theta = 5000});
-  const ModelSpec by_type =
-      Plan("gemma3_text",
-           R"({"sliding_window": 96, "rope_theta": "<absent>", "layer_types": ["sliding_attention",
+  const ModelSpec by_type = PlanOfFamily(
+      "gemma3_text",
+      R"({"sliding_window": 96, "rope_theta": "<absent>", "layer_types": ["sliding_attention",
           "full_attention", "full_attention", "full_attention"], "rope_parameters": {
           "full_attention": {"rope_type": "default", "rope_theta": 1e6},
           "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}})");
@@ -190,29 +195,30 @@ TEST(FamilyTest, Gemma) {
 
 TEST(FamilyTest, Gemma2) {
   const ModelSpec spec =
-      Plan("gemma2", R"({"hidden_act": "gelu_pytorch_tanh", "query_pre_attn_scalar": 16,
+      PlanOfFamily("gemma2", R"({"hidden_act": "gelu_pytorch_tanh", "query_pre_attn_scalar": 16,
           "hidden_activation": "gelu_pytorch_tanh", "sliding_window": 96,
           "sliding_window_size": 96, "cache_implementation": "hybrid"})");
   EXPECT_EQ(Windows(spec), (Widths{96, 0, 96, 0}));
   EXPECT_EQ(spec.layers[0].softcap, 50.0);
   EXPECT_EQ(spec.layers[1].softcap, 50.0);
   EXPECT_EQ(spec.logit_softcap, 30.0f);
-  const ModelSpec without = Plan("gemma2", R"({"attn_logit_softcapping": null,
+  const ModelSpec without = PlanOfFamily("gemma2", R"({"attn_logit_softcapping": null,
       "final_logit_softcapping": null, "max_position_embeddings": 8192})");
   EXPECT_EQ(without.layers[0].softcap, 0.0);
   EXPECT_EQ(without.logit_softcap, 0.0f);
   EXPECT_EQ(Windows(without), (Widths{4096, 0, 4096, 0}));
   // Gemma 3's class also has these keys, but it has no values for them and applies only the second.
-  const ModelSpec gemma3 = Plan("gemma3_text", R"({"attn_logit_softcapping": 20.0,
+  const ModelSpec gemma3 = PlanOfFamily("gemma3_text", R"({"attn_logit_softcapping": 20.0,
                                                         "hidden_act": "gelu"})");
   EXPECT_EQ(gemma3.activation, Activation::kGeluTanh);
   EXPECT_EQ(gemma3.layers[3].softcap, 0.0);
   EXPECT_EQ(gemma3.logit_softcap, 0.0f);
-  EXPECT_EQ(Plan("gemma3_text", R"({"final_logit_softcapping": 20.0})").logit_softcap, 20.0f);
+  EXPECT_EQ(PlanOfFamily("gemma3_text", R"({"final_logit_softcapping": 20.0})").logit_softcap,
+            20.0f);
 }
 
 TEST(FamilyTest, Afmoe) {
-  const ModelSpec spec = Plan("afmoe", R"({"num_dense_layers": 4, "sliding_window": 96,
+  const ModelSpec spec = PlanOfFamily("afmoe", R"({"num_dense_layers": 4, "sliding_window": 96,
       "global_attn_every_n_layers": 2, "mup_enabled": true, "rms_norm_eps": "<absent>",
       "head_dim": "<absent>", "tie_word_embeddings": "<absent>", "num_experts": 64,
       "num_experts_per_tok": 6, "num_shared_experts": 2, "moe_intermediate_size": 32,
@@ -222,16 +228,16 @@ TEST(FamilyTest, Afmoe) {
   EXPECT_EQ(spec.layers[1].head_dim, 128);
   EXPECT_FLOAT_EQ(spec.norm_eps, 1e-5f);
   EXPECT_FALSE(spec.tied_head);
-  EXPECT_EQ(Plan("afmoe", R"({"num_dense_layers": 4})").embedding_multiplier, 1.0f);
+  EXPECT_EQ(PlanOfFamily("afmoe", R"({"num_dense_layers": 4})").embedding_multiplier, 1.0f);
 }
 
 TEST(FamilyTest, Cohere) {
-  EXPECT_EQ(Plan("cohere", "{}").logit_multiplier, 0.0625f);
-  EXPECT_TRUE(Plan("cohere", R"({"attention_bias": true})").layers[3].qkv_bias);
+  EXPECT_EQ(PlanOfFamily("cohere", "{}").logit_multiplier, 0.0625f);
+  EXPECT_TRUE(PlanOfFamily("cohere", R"({"attention_bias": true})").layers[3].qkv_bias);
 }
 
 TEST(FamilyTest, Glm) {
-  const ModelSpec silent = Plan(
+  const ModelSpec silent = PlanOfFamily(
       "glm",
       R"({"head_dim": "<absent>", "num_key_value_heads": "<absent>", "rms_norm_eps": "<absent>"})");
   const MixerSpec& mixer = silent.layers[3];
@@ -240,19 +246,19 @@ TEST(FamilyTest, Glm) {
   EXPECT_EQ(mixer.rope.rotated, 64);
   EXPECT_TRUE(mixer.qkv_bias);
   EXPECT_FLOAT_EQ(silent.norm_eps, 1.5625e-7f);
-  EXPECT_FALSE(Plan("glm", R"({"attention_bias": false})").layers[0].qkv_bias);
+  EXPECT_FALSE(PlanOfFamily("glm", R"({"attention_bias": false})").layers[0].qkv_bias);
   // The config's values remain where the option has none.
-  const ModelSpec whole = Plan("glm", R"({"rope_theta": "<absent>", "rope_parameters": {
+  const ModelSpec whole = PlanOfFamily("glm", R"({"rope_theta": "<absent>", "rope_parameters": {
       "rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 1.0}})",
-                               R"({"rope_scaling": {"type": "linear", "factor": 2.0}})");
+                                       R"({"rope_scaling": {"type": "linear", "factor": 2.0}})");
   EXPECT_EQ(whole.layers[0].rope.inv_freq.size(), 4U);
   EXPECT_TRUE(whole.layers[0].rope.neighbours);
 }
 
 TEST(FamilyTest, RopeByLayerType) {
   const ModelSpec spec =
-      Plan("qwen3",
-           R"({"use_sliding_window": true, "sliding_window": 96, "max_window_layers": 3,
+      PlanOfFamily("qwen3",
+                   R"({"use_sliding_window": true, "sliding_window": 96, "max_window_layers": 3,
           "rope_theta": "<absent>",
           "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1e6},
                               "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}})");
@@ -264,12 +270,13 @@ TEST(FamilyTest, Overrides) {
   const char* qwen =
       R"({"use_sliding_window": true, "sliding_window": 96, "max_window_layers": 2})";
   // Only the width, only the layers, both.
-  EXPECT_EQ(Windows(Plan("qwen3", qwen, R"({"window": 48})")), (Widths{0, 0, 48, 48}));
-  EXPECT_EQ(Windows(Plan("qwen3", qwen, R"({"full_layers": [1, 3]})")), (Widths{96, 0, 96, 0}));
-  EXPECT_EQ(Windows(Plan("qwen3", qwen, R"({"window": 48, "full_layers": []})")),
+  EXPECT_EQ(Windows(PlanOfFamily("qwen3", qwen, R"({"window": 48})")), (Widths{0, 0, 48, 48}));
+  EXPECT_EQ(Windows(PlanOfFamily("qwen3", qwen, R"({"full_layers": [1, 3]})")),
+            (Widths{96, 0, 96, 0}));
+  EXPECT_EQ(Windows(PlanOfFamily("qwen3", qwen, R"({"window": 48, "full_layers": []})")),
             (Widths{48, 48, 48, 48}));
   const ModelSpec rerope =
-      Plan("qwen3", qwen, R"({"rerope_window": 30, "rope_scaling": {"type": "linear",
+      PlanOfFamily("qwen3", qwen, R"({"rerope_window": 30, "rope_scaling": {"type": "linear",
                                                                     "factor": 2.0}})");
   EXPECT_EQ(rerope.layers[0].position, PositionKind::kRerope);
   EXPECT_EQ(rerope.layers[3].position, PositionKind::kRope);
@@ -281,13 +288,14 @@ TEST(FamilyTest, Overrides) {
 TEST(FamilyTest, YarnExtendsTheContext) {
   const char* yarn = R"({"rope_scaling": {"type": "yarn", "factor": 4.0,
                                           "original_max_position_embeddings": 640}})";
-  EXPECT_EQ(Plan("qwen2", yarn).context_limit, 2560);
-  EXPECT_EQ(Plan("qwen2", yarn, R"({"context_limit": 100})").context_limit, 100);
-  EXPECT_EQ(Plan("qwen2", R"({"rope_scaling": {"type": "linear", "factor": 4.0}})").context_limit,
-            640);
+  EXPECT_EQ(PlanOfFamily("qwen2", yarn).context_limit, 2560);
+  EXPECT_EQ(PlanOfFamily("qwen2", yarn, R"({"context_limit": 100})").context_limit, 100);
+  EXPECT_EQ(
+      PlanOfFamily("qwen2", R"({"rope_scaling": {"type": "linear", "factor": 4.0}})").context_limit,
+      640);
 }
 
-const Refusal kWrongValues[] = {
+const Refusal kWrongValuesOfFamily[] = {
     {R"({"model_type": "mistral", "sliding_window": 0})",
      "sliding_window must be an integer from 1 to 1099511627776, found 0"},
     {R"({"model_type": "smollm3", "no_rope_layers": [1, 0]})",
@@ -303,7 +311,7 @@ const Refusal kWrongValues[] = {
      R"({"rope_scaling": {"rope_type": "linear", "factor": 2.0}})"},
 };
 
-const Refusal kOtherMathematics[] = {
+const Refusal kOtherMathematicsOfFamily[] = {
     {R"({"model_type": "mistral", "attention_bias": true})",
      "attention_bias must be false, found true"},
     {R"({"model_type": "mistral", "layer_types": ["full_attention"]})",
@@ -335,10 +343,10 @@ const Refusal kOtherMathematics[] = {
 
 TEST(FamilyTest, SaysWhatIsWrong) {
   const auto plan = [](const char* changes, const char* options) {
-    Plan("llama", changes, options);
+    PlanOfFamily("llama", changes, options);
   };
-  ExpectRefusals(LS_INVALID_ARGUMENT, kWrongValues, plan);
-  ExpectRefusals(LS_UNIMPLEMENTED, kOtherMathematics, plan);
+  ExpectRefusals(LS_INVALID_ARGUMENT, kWrongValuesOfFamily, plan);
+  ExpectRefusals(LS_UNIMPLEMENTED, kOtherMathematicsOfFamily, plan);
 }
 
 }  // namespace

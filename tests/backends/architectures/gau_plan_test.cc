@@ -17,20 +17,20 @@ constexpr std::string_view kGau = R"({
     "vocab_size": 61, "hidden_size": 30, "num_hidden_layers": 3, "max_position_embeddings": 4096,
     "training_length": 96, "sliding_window": 20, "num_full_layers": 1})";
 
-ModelSpec Plan(std::string_view changes, const char* options = "{}") {
+ModelSpec PlanOfGau(std::string_view changes, const char* options = "{}") {
   return Hwfa2Plan(Edited(kGau, changes), LoadOptions(options));
 }
 
 TEST(GauPlanTest, AbsentSizesAreThoseOfThePaper) {
   const ModelSpec spec =
-      Plan(R"({"hidden_size": 768, "gau_expansion": "<absent>", "gau_key_dim": "<absent>"})");
+      PlanOfGau(R"({"hidden_size": 768, "gau_expansion": "<absent>", "gau_key_dim": "<absent>"})");
   EXPECT_EQ(spec.layers[0].head_dim, 128);
   EXPECT_EQ(spec.layers[0].value_dim, 1536);
 }
 
 // Programs that know Llama's keys also write these.
 TEST(GauPlanTest, AcceptsKeysThatAgree) {
-  const ModelSpec spec = Plan(R"({
+  const ModelSpec spec = PlanOfGau(R"({
       "head_dim": 24, "num_attention_heads": 1, "num_key_value_heads": 1, "intermediate_size": 72,
       "attention_bias": false, "mlp_bias": false, "use_qk_norm": false, "hidden_act": "silu"})");
   EXPECT_EQ(spec.layers[0].value_slices(), 3);
@@ -49,7 +49,7 @@ TEST(GauPlanTest, WithoutWindowsItIsDense) {
   EXPECT_EQ(spec.layers[2].logit_scale, LogitScaleKind::kLogNExtrapolate);
 }
 
-const Refusal kWrongValues[] = {
+const Refusal kWrongValuesOfGau[] = {
     {R"({"gau_expansion": 2})",
      "gau_expansion is the width of values and must be a multiple of gau_key_dim = 24, found 2"},
     {R"({"gau_expansion": "<absent>"})",
@@ -66,7 +66,7 @@ const Refusal kWrongValues[] = {
      "num_key_value_heads must be absent or 1 beside block_type gau, found 3"},
 };
 
-const Refusal kOtherMathematics[] = {
+const Refusal kOtherMathematicsOfGau[] = {
     {R"({"use_qk_norm": true})", "use_qk_norm must be false, found true"},
     {R"({"attention_bias": true})", "attention_bias must be false, found true"},
     {R"({"mlp_bias": true})", "mlp_bias must be false, found true"},
@@ -75,8 +75,8 @@ const Refusal kOtherMathematics[] = {
 };
 
 TEST(GauPlanTest, SaysWhatIsWrong) {
-  ExpectRefusals(LS_INVALID_ARGUMENT, kWrongValues, Plan);
-  ExpectRefusals(LS_UNIMPLEMENTED, kOtherMathematics, Plan);
+  ExpectRefusals(LS_INVALID_ARGUMENT, kWrongValuesOfGau, PlanOfGau);
+  ExpectRefusals(LS_UNIMPLEMENTED, kOtherMathematicsOfGau, PlanOfGau);
 }
 
 }  // namespace

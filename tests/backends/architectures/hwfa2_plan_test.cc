@@ -22,7 +22,7 @@ constexpr std::string_view kHwfa2 = R"({
     "max_position_embeddings": 4096, "training_length": 96, "sliding_window": 20,
     "layer_types": ["sliding_attention", "full_attention", "sliding_attention", "full_attention"]})";
 
-ModelSpec Plan(std::string_view changes, const char* options = "{}") {
+ModelSpec PlanOfHwfa2(std::string_view changes, const char* options = "{}") {
   return Hwfa2Plan(Edited(kHwfa2, changes), LoadOptions(options));
 }
 
@@ -50,7 +50,7 @@ Layers FullLayers(const ModelSpec& spec, int64_t window) {
 }
 
 TEST(Hwfa2PlanTest, ReadsEveryKey) {
-  const ModelSpec spec = Plan("{}");
+  const ModelSpec spec = PlanOfHwfa2("{}");
   EXPECT_EQ(spec.architecture, "hwfa2");
   EXPECT_EQ(spec.context_limit, 4096);
   EXPECT_EQ(spec.training_length, 96);
@@ -71,35 +71,36 @@ TEST(Hwfa2PlanTest, PlacementRule) {
   EXPECT_EQ(PlaceFullLayers(24, 1), Layers{12});
   EXPECT_EQ(PlaceFullLayers(3, 0), Layers{});
   EXPECT_EQ(PlaceFullLayers(4, 4), (Layers{0, 1, 2, 3}));
-  EXPECT_EQ(FullLayers(Plan(R"({"layer_types": "<absent>", "num_full_layers": 1})"), 20),
+  EXPECT_EQ(FullLayers(PlanOfHwfa2(R"({"layer_types": "<absent>", "num_full_layers": 1})"), 20),
             Layers{2});
-  EXPECT_EQ(FullLayers(Plan(R"({"layer_types": "<absent>", "num_full_layers": 0})"), 20), Layers{});
+  EXPECT_EQ(FullLayers(PlanOfHwfa2(R"({"layer_types": "<absent>", "num_full_layers": 0})"), 20),
+            Layers{});
   // Both keys, which agree.
-  EXPECT_EQ(FullLayers(Plan(R"({"num_full_layers": 2})"), 20), (Layers{1, 3}));
+  EXPECT_EQ(FullLayers(PlanOfHwfa2(R"({"num_full_layers": 2})"), 20), (Layers{1, 3}));
 }
 
 TEST(Hwfa2PlanTest, NoWindowIsNeededWhereNoLayerHasOne) {
-  const ModelSpec spec = Plan(R"({"layer_types": "<absent>", "num_full_layers": 4,
+  const ModelSpec spec = PlanOfHwfa2(R"({"layer_types": "<absent>", "num_full_layers": 4,
                                   "sliding_window": "<absent>"})");
   EXPECT_EQ(FullLayers(spec, 0), (Layers{0, 1, 2, 3}));
 }
 
 TEST(Hwfa2PlanTest, OverridesOfItsOwnConfigs) {
-  const ModelSpec spec = Plan(R"({"full_position": "rope"})",
-                              R"({"rerope_window": 30, "window": 12, "full_layers": [0],
+  const ModelSpec spec = PlanOfHwfa2(R"({"full_position": "rope"})",
+                                     R"({"rerope_window": 30, "window": 12, "full_layers": [0],
                                   "logn": "extrapolate", "training_length": 256})");
   EXPECT_EQ(FullLayers(spec, 12), Layers{0});
   EXPECT_EQ(spec.layers[0].position, PositionKind::kRerope);
   EXPECT_EQ(spec.layers[0].rerope_window, 30);
   EXPECT_EQ(spec.layers[0].logit_scale, LogitScaleKind::kLogNExtrapolate);
   EXPECT_EQ(spec.layers[0].logit_scale_base, 256.0);
-  const MixerSpec leaky = Plan("{}", R"({"leaky_rerope_factor": 4})").layers[1];
+  const MixerSpec leaky = PlanOfHwfa2("{}", R"({"leaky_rerope_factor": 4})").layers[1];
   EXPECT_EQ(leaky.position, PositionKind::kLeakyRerope);
   EXPECT_EQ(leaky.rerope_window, 48);
   EXPECT_EQ(leaky.leaky_factor, 4.0);
   const MixerSpec still_leaky =
-      Plan(R"({"full_position": "leaky_rerope", "leaky_rerope_factor": 4})",
-           R"({"rerope_window": 9})")
+      PlanOfHwfa2(R"({"full_position": "leaky_rerope", "leaky_rerope_factor": 4})",
+                  R"({"rerope_window": 9})")
           .layers[1];
   EXPECT_EQ(still_leaky.position, PositionKind::kLeakyRerope);
   EXPECT_EQ(still_leaky.rerope_window, 9);
@@ -124,7 +125,7 @@ TEST(Hwfa2PlanTest, DenseCheckpointsWithOverrides) {
   EXPECT_EQ(leaky.layers[2].rerope_window, 320);
 }
 
-const Refusal kWrongValues[] = {
+const Refusal kWrongValuesOfHwfa2[] = {
     {R"({"layer_types": "<absent>"})", "layer_types is missing, expected it or num_full_layers"},
     {R"({"layer_types": ["full_attention"]})",
      "layer_types must have num_hidden_layers = 4 items, found 1"},
@@ -165,7 +166,7 @@ const Refusal kWrongValues[] = {
      R"({"full_layers": [0, 4]})"},
 };
 
-const Refusal kOtherMathematics[] = {
+const Refusal kOtherMathematicsOfHwfa2[] = {
     {R"({"model_type": "gpt2"})", "model_type must be hwfa2 or one of " + FamilyNames() +
                                       " for the backend hwfa2, found \"gpt2\""},
     {R"({"layer_types": ["full_attention", "full_attention", "chunked_attention",
@@ -208,8 +209,8 @@ const Refusal kIdleOptions[] = {
 };
 
 TEST(Hwfa2PlanTest, SaysWhatIsWrong) {
-  ExpectRefusals(LS_INVALID_ARGUMENT, kWrongValues, Plan);
-  ExpectRefusals(LS_UNIMPLEMENTED, kOtherMathematics, Plan);
+  ExpectRefusals(LS_INVALID_ARGUMENT, kWrongValuesOfHwfa2, PlanOfHwfa2);
+  ExpectRefusals(LS_UNIMPLEMENTED, kOtherMathematicsOfHwfa2, PlanOfHwfa2);
   ExpectRefusals(LS_INVALID_ARGUMENT, kIdleOptions, PlanOfDense);
   const Refusal dense_rerope[] = {{R"({"full_position": "rerope"})",
                                    "full_position must be rope, alibi or nope, found \"rerope\""}};
@@ -223,7 +224,7 @@ TEST(Hwfa2PlanTest, TrainingLengthActsOnTheDefaultRerope) {
 
 TEST(Hwfa2PlanTest, FullLayersReplaceTheConfigsKeysOfFullAttention) {
   const ModelSpec spec =
-      Plan(R"({"rerope_window": 7, "logn_scaling": "always"})", R"({"full_layers": []})");
+      PlanOfHwfa2(R"({"rerope_window": 7, "logn_scaling": "always"})", R"({"full_layers": []})");
   EXPECT_EQ(FullLayers(spec, 20), Layers{});
 }
 

@@ -16,7 +16,7 @@ namespace longstream {
 namespace {
 
 // The keys of the published configs.
-constexpr std::string_view kPublished = R"json({
+constexpr std::string_view kPublishedConfig = R"json({
     "architectures": ["HypeNetForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
     "attn_logits_scaling": "hype 500", "attn_use_rope": false, "attn_use_output_gate": true,
     "bos_token_id": 151643, "eos_token_id": 151645, "expand_kv_proj": true, "head_dim": 8,
@@ -37,8 +37,8 @@ constexpr std::string_view kChunked = R"({
     "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 100000,
     "chunk_size": 64, "num_chunks": 100, "rnn_heads": 3, "rnn_state_dim": 30})";
 
-ModelSpec Plan(std::string_view changes, const char* options = "{}") {
-  return HypenetPlan(Edited(kPublished, changes), LoadOptions(options));
+ModelSpec PlanOfPublished(std::string_view changes, const char* options = "{}") {
+  return HypenetPlan(Edited(kPublishedConfig, changes), LoadOptions(options));
 }
 
 ModelSpec PlanChunked(std::string_view changes, const char* options = "{}") {
@@ -47,7 +47,8 @@ ModelSpec PlanChunked(std::string_view changes, const char* options = "{}") {
 
 // The values that the authors' config class gives to absent keys.
 TEST(HypenetPublishedTest, Defaults) {
-  const ModelSpec spec = Plan(R"({"attn_logits_scaling": "<absent>", "head_dim": "<absent>",
+  const ModelSpec spec =
+      PlanOfPublished(R"({"attn_logits_scaling": "<absent>", "head_dim": "<absent>",
       "lightning_nh": "<absent>", "lightning_nkv": "<absent>", "lightning_head_dim": "<absent>"})");
   const MixerSpec& attention = spec.layers[1];
   EXPECT_EQ(attention.logit_scale, LogitScaleKind::kNone);
@@ -60,19 +61,20 @@ TEST(HypenetPublishedTest, Defaults) {
 }
 
 TEST(HypenetPublishedTest, OtherSpellings) {
-  EXPECT_EQ(Plan(R"({"lightning_scale": "1"})").layers[0].score_scale, 1.0);
+  EXPECT_EQ(PlanOfPublished(R"({"lightning_scale": "1"})").layers[0].score_scale, 1.0);
   const char* fraction = R"({"attn_logits_scaling": "hype 362.5"})";
-  EXPECT_EQ(Plan(fraction).layers[1].logit_scale_base, 362.5);
+  EXPECT_EQ(PlanOfPublished(fraction).layers[1].logit_scale_base, 362.5);
 }
 
 TEST(HypenetPublishedTest, BothSpellingsOfLightning) {
-  EXPECT_EQ(Plan(R"({"mixer_types": ["attn", "attn", "lightning_attn"]})").layers[2].kind,
-            MixerKind::kLightning);
+  EXPECT_EQ(
+      PlanOfPublished(R"({"mixer_types": ["attn", "attn", "lightning_attn"]})").layers[2].kind,
+      MixerKind::kLightning);
 }
 
 // Keys that the authors' config class also writes.
 TEST(HypenetPublishedTest, KeysOfOtherMixersAndOfTraining) {
-  Plan(R"({"gdn_nh": 4, "gdn_use_rope": false, "kda_num_heads": 16, "mamba2_n_groups": 1,
+  PlanOfPublished(R"({"gdn_nh": 4, "gdn_use_rope": false, "kda_num_heads": 16, "mamba2_n_groups": 1,
            "loss_fn": "kl_div", "rand_init": false, "fused_ce_loss": true, "shift_labels": true,
            "lightning_conv_size": 4, "lightning_use_short_conv": false, "sliding_window": null,
            "use_sliding_window": false, "training_length": 512})");
@@ -95,7 +97,7 @@ const Size kSizes[] = {
     {"9B", 36, 4096, 12288, 32, {1, 2, 4, 6, 7, 10, 24, 33, 34}, 900},
 };
 
-// The keys in which a size differs from kPublished.
+// The keys in which a size differs from kPublishedConfig.
 nlohmann::json ChangesOf(const Size& size) {
   nlohmann::json mixers(static_cast<size_t>(size.layers), "lightning-attn");
   for (const int layer : size.attention) mixers[static_cast<size_t>(layer)] = "attn";
@@ -115,7 +117,7 @@ nlohmann::json ChangesOf(const Size& size) {
 TEST(HypenetPublishedTest, Sizes) {
   for (const Size& size : kSizes) {
     SCOPED_TRACE(size.name);
-    const ModelSpec spec = Plan(ChangesOf(size).dump());
+    const ModelSpec spec = PlanOfPublished(ChangesOf(size).dump());
     EXPECT_EQ(spec.width, size.width);
     EXPECT_EQ(spec.mlp_width, size.mlp);
     ASSERT_EQ(spec.layers.size(), static_cast<size_t>(size.layers));
@@ -163,7 +165,7 @@ TEST(HypenetChunkedTest, LayersOfAnyNumber) {
 }
 
 TEST(HypenetPlanTest, ContextLimitOption) {
-  EXPECT_EQ(Plan("{}", R"({"context_limit": 99})").context_limit, 99);
+  EXPECT_EQ(PlanOfPublished("{}", R"({"context_limit": 99})").context_limit, 99);
   // Positions end with the table of chunks.
   EXPECT_EQ(PlanChunked("{}").context_limit, 6400);
   EXPECT_EQ(PlanChunked("{}", R"({"context_limit": 6400})").context_limit, 6400);
@@ -292,8 +294,8 @@ const Refusal kPublishedOtherMathematics[] = {
 };
 
 TEST(HypenetPublishedTest, SaysWhatIsWrong) {
-  ExpectRefusals(LS_INVALID_ARGUMENT, kPublishedWrongValues, Plan);
-  ExpectRefusals(LS_UNIMPLEMENTED, kPublishedOtherMathematics, Plan);
+  ExpectRefusals(LS_INVALID_ARGUMENT, kPublishedWrongValues, PlanOfPublished);
+  ExpectRefusals(LS_UNIMPLEMENTED, kPublishedOtherMathematics, PlanOfPublished);
 }
 
 TEST(HypenetPublishedTest, LogitScalesThatAreNone) {
@@ -304,7 +306,7 @@ TEST(HypenetPublishedTest, LogitScalesThatAreNone) {
                 "m/config.json: attn_logits_scaling must be null, a number, \"hype\" or \"hype a\" "
                 "with a above 1, found \"" +
                     value + "\"",
-                [&value] { Plan(R"({"attn_logits_scaling": ")" + value + R"("})"); });
+                [&value] { PlanOfPublished(R"({"attn_logits_scaling": ")" + value + R"("})"); });
   }
 }
 
@@ -342,8 +344,8 @@ TEST(HypenetFitTest, ByTypeOrByClass) {
   for (const char* name : {"HypeNetForCausalLM", "HybridForCausalLM"}) {
     const std::string changes =
         R"({"model_type": "hybrid", "architectures": [")" + std::string(name) + "\"]}";
-    EXPECT_EQ(HypenetFit(Edited(kPublished, changes), &why), 100) << name;
-    EXPECT_EQ(HypenetPlan(Edited(kPublished, changes), LoadOptions("{}")).layers.size(), 3u);
+    EXPECT_EQ(HypenetFit(Edited(kPublishedConfig, changes), &why), 100) << name;
+    EXPECT_EQ(HypenetPlan(Edited(kPublishedConfig, changes), LoadOptions("{}")).layers.size(), 3u);
   }
   EXPECT_EQ(why, "");
   EXPECT_EQ(HypenetFit(Edited(kLlama, "{}"), &why), 0);

@@ -173,7 +173,7 @@ TEST(RopeConfigTest, TheOptionStandsInPlaceOfTheScaling) {
             RopeSpec{.theta = 3e4});
 }
 
-const Refusal kWrongValues[] = {
+const Refusal kWrongValuesOfRope[] = {
     {R"({"rope_scaling": {"type": "linear"}})",
      "rope_scaling.factor is missing, expected a number"},
     {R"({"rope_scaling": {"type": "linear", "factor": 0.5}})",
@@ -196,7 +196,7 @@ const Refusal kWrongValues[] = {
      "rope_scaling.short_factor must be a list, each item a number from 1e-09 to 1e+09, found [0]"},
 };
 
-const Refusal kOtherMathematics[] = {
+const Refusal kOtherMathematicsOfRope[] = {
     {R"({"rope_scaling": {"type": "mrope", "mrope_section": [1]}})",
      "rope_scaling.type must be default, linear, dynamic, ntk, yarn, llama3 or longrope, found "
      "\"mrope\""},
@@ -219,8 +219,8 @@ const Refusal kOtherMathematics[] = {
 
 TEST(RopeConfigTest, SaysWhatIsWrong) {
   const auto read = [](const char* config, const char* options) { Read(config, options); };
-  ExpectRefusals(LS_INVALID_ARGUMENT, kWrongValues, read);
-  ExpectRefusals(LS_UNIMPLEMENTED, kOtherMathematics, read);
+  ExpectRefusals(LS_INVALID_ARGUMENT, kWrongValuesOfRope, read);
+  ExpectRefusals(LS_UNIMPLEMENTED, kOtherMathematicsOfRope, read);
 }
 
 }  // namespace

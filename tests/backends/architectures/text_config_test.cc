@@ -26,12 +26,12 @@ const std::string kReleased = R"({
   "torch_dtype": "bfloat16", "transformers_version": "4.50.0.dev0",
   "vision_config": {"hidden_size": 1152, "model_type": "siglip_vision_model"}})";
 
-ModelSpec Plan(const char* changes, const char* options = "{}") {
+ModelSpec PlanOfTextConfig(const char* changes, const char* options = "{}") {
   return Hwfa2Plan(Edited(kReleased, changes), LoadOptions(options));
 }
 
 TEST(TextConfigTest, IsWhatIsServed) {
-  const ModelSpec spec = Plan("{}");
+  const ModelSpec spec = PlanOfTextConfig("{}");
   EXPECT_EQ(spec.architecture, "gemma3_text");
   EXPECT_EQ(spec.vocabulary, 262208);
   EXPECT_EQ(spec.context_limit, 131072);
@@ -44,7 +44,9 @@ TEST(TextConfigTest, IsWhatIsServed) {
   EXPECT_EQ(spec.layers[5].kind, MixerKind::kFull);
   EXPECT_EQ(spec.layers[5].rope.inv_freq[0], 0.125);
   // An untied head would be outside the text model.
-  EXPECT_EQ(Plan(R"({"tie_word_embeddings": true, "image_token_id": 262144})").layers.size(), 34u);
+  EXPECT_EQ(
+      PlanOfTextConfig(R"({"tie_word_embeddings": true, "image_token_id": 262144})").layers.size(),
+      34u);
 }
 
 TEST(TextConfigTest, UnknownKeysAreIgnored) {
@@ -64,7 +66,7 @@ TEST(TextConfigTest, OwnClassesMayKnowMore) {
   ExpectError(LS_UNIMPLEMENTED,
               "m/config.json: " + NotKnown("text_config.license = \"mit\"", "the backend hwfa2"),
               [] {
-                Plan(R"({"auto_map": {"AutoConfig": "acme.Config"}, "text_config": {
+                PlanOfTextConfig(R"({"auto_map": {"AutoConfig": "acme.Config"}, "text_config": {
                     "hidden_size": 2560, "intermediate_size": 10240, "license": "mit",
                     "model_type": "gemma3_text", "num_hidden_layers": 34}})");
               });
@@ -76,13 +78,13 @@ TEST(TextConfigTest, ChoosesTheBackend) {
   EXPECT_EQ(Hwfa2Fit(Edited(kReleased, "{}"), &why), 100);
 }
 
-const Refusal kWrongValues[] = {
+const Refusal kWrongValuesOfTextConfig[] = {
     {R"({"text_config": "<absent>"})", "text_config is missing, expected an object"},
     {R"({"text_config": {"model_type": "gemma3_text", "hidden_size": 24, "intermediate_size": 30}})",
      "text_config.num_hidden_layers is missing, expected an integer from 1 to 4096"},
 };
 
-const Refusal kOtherMathematics[] = {
+const Refusal kOtherMathematicsOfTextConfig[] = {
     {R"({"text_config": {"model_type": "acme"}})",
      "text_config.model_type must be hwfa2 or one of " + FamilyNames() +
          " for the backend hwfa2, found \"acme\""},
@@ -96,8 +98,8 @@ const Refusal kOtherMathematics[] = {
 };
 
 TEST(TextConfigTest, SaysWhatIsWrong) {
-  ExpectRefusals(LS_INVALID_ARGUMENT, kWrongValues, Plan);
-  ExpectRefusals(LS_UNIMPLEMENTED, kOtherMathematics, Plan);
+  ExpectRefusals(LS_INVALID_ARGUMENT, kWrongValuesOfTextConfig, PlanOfTextConfig);
+  ExpectRefusals(LS_UNIMPLEMENTED, kOtherMathematicsOfTextConfig, PlanOfTextConfig);
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-OpTable PackingOps() {
+OpTable NamedPackingOps() {
   OpTable ops;
   ops.name = "test";
   ops.packed_bytes = reference::PackedBytes;
@@ -114,7 +114,7 @@ void CompressOtherwise(const Executor&, const CompressArgs& args) {
 }
 
 TEST(LayoutLineTest, IsOfTheBytesThatPackingMakes) {
-  const OpTable ops = PackingOps();
+  const OpTable ops = NamedPackingOps();
   const std::string line = LayoutLine(ops);
   EXPECT_EQ(LayoutLine(ops), line);
   for (const PackFunction pack :
@@ -133,7 +133,7 @@ TEST(PackedKeyTest, SaysWhatDecides) {
   const TemporaryDirectory directory;
   directory.Write("model.safetensors", SafetensorsBytes({CountingTensor("a", {10})}));
   const Checkpoint checkpoint(directory.string());
-  const std::string key = PackedKey(checkpoint, PackingOps(), "recipe\n");
+  const std::string key = PackedKey(checkpoint, NamedPackingOps(), "recipe\n");
   EXPECT_THAT(key, StartsWith("longstream "));
   EXPECT_THAT(key, HasSubstr("\nops test\nlayout "));
   EXPECT_THAT(key, HasSubstr("\nfile \"model.safetensors\" of "));

@@ -15,7 +15,7 @@
 namespace longstream {
 namespace {
 
-constexpr int32_t kVocabulary = 71;
+constexpr int32_t kLastToken = 70;
 
 class AllowedTokensTest : public testing::Test {
  protected:
@@ -41,8 +41,8 @@ TEST_F(AllowedTokensTest, TheMessageSaysWhyThereIsNoToken) {
   EXPECT_EQ(Sample(sampling).code, LS_INVALID_ARGUMENT);
   EXPECT_EQ(Sample(sampling).message, "allowed: no token is allowed");
   allowed[2] |= 1u << 6;
-  EXPECT_EQ(Sample(sampling).sampled, kVocabulary - 1);
-  const ls_logit_bias ban = {kVocabulary - 1, -INFINITY};
+  EXPECT_EQ(Sample(sampling).sampled, kLastToken);
+  const ls_logit_bias ban = {kLastToken, -INFINITY};
   sampling.bias = &ban;
   sampling.num_bias = 1;
   EXPECT_EQ(Sample(sampling).code, LS_INVALID_ARGUMENT);

@@ -22,8 +22,8 @@
 namespace longstream {
 namespace {
 
-constexpr int64_t kVocabulary = 71;
-constexpr int32_t kPoison = 13;
+constexpr int64_t kInt8Vocabulary = 71;
+constexpr int32_t kPoisonToken = 13;
 
 // Opens a model. The embedding of token `poison` begins with a NaN; if `poison` is -1, no embedding
 // does.
@@ -51,7 +51,7 @@ TEST(Int8CacheTest, CachesOfAnotherTypeAreOfAnotherModel) {
 
   constexpr uint64_t kTokens = 70;
   const auto sequence = CreateReserved(*int8, kTokens);
-  Prefill(*int8, *sequence, RandomTokens(kTokens, kVocabulary));
+  Prefill(*int8, *sequence, RandomTokens(kTokens, kInt8Vocabulary));
   MemoryStream stream(ExportBytes(*int8, *sequence));
   // The snapshot has only the tokens, although they fill no page. It also has a header, and four
   // blocks' headers and checksums.
@@ -63,11 +63,12 @@ TEST(Int8CacheTest, CachesOfAnotherTypeAreOfAnotherModel) {
 // NaN in a key or a value passes through int8 pages to the logits, where it is noticed.
 TEST(Int8CacheTest, WhatIsNoNumberPassesThroughInt8Pages) {
   for (const char* plan : {"full+full", "rerope+full"}) {
-    const auto model = Open(plan, DType::kI8, kPoison);
+    const auto model = Open(plan, DType::kI8, kPoisonToken);
     const auto sequence = CreateReserved(*model, 10);
     const ls_sampling greedy = WarmSampling();
     EXPECT_EQ(
-        Step(*model, {{sequence.get(), {1, kPoison, 3}, false, LS_ROWS_LAST, &greedy}})[0].code,
+        Step(*model, {{sequence.get(), {1, kPoisonToken, 3}, false, LS_ROWS_LAST, &greedy}})[0]
+            .code,
         LS_INTERNAL)
         << plan;
   }

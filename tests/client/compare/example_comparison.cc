@@ -24,7 +24,7 @@ struct ArmShape {
 constexpr std::array<ArmShape, 3> kShapes = {
     {{0, 1, 2048, 0, 0}, {0.01, 0.9, 512, 262144, 0}, {0.25, 0.7, 128, 131072, 196608}}};
 
-class Example {
+class ExampleMaker {
  public:
   PromptRun Prompt(size_t index) {
     PromptRun prompt;
@@ -91,7 +91,7 @@ Comparison ExampleComparison(size_t prompts) {
   comparison.arms = {{"dense", "dense", "9f2c71aa", "bytes-256"},
                      {"hwfa2", "hwfa2", "50b1e3d0", "bytes-256"},
                      {"hypenet", "hypenet", "c4470be9", "bytes-256"}};
-  Example example;
+  ExampleMaker example;
   for (size_t i = 0; i < prompts; ++i) comparison.prompts.push_back(example.Prompt(i));
   return comparison;
 }

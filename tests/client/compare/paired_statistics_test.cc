@@ -10,14 +10,13 @@
 #include <limits>
 #include <vector>
 
+#include "client/compare/not_finite.h"
 #include "nlohmann/json.hpp"
 
 namespace longstream::client {
 namespace {
 
 using testing::ElementsAre;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // tools/golden/compare_statistics.py writes it.
 nlohmann::json Golden() {

@@ -9,7 +9,7 @@ namespace longstream::client {
 namespace {
 
 // Two arms, two tokens.
-Comparison Example() {
+Comparison TwoTokens() {
   Comparison comparison;
   comparison.arms = {{"dense", "dense", "1", "t"}, {"hybrid", "hybrid", "1", "t"}};
   PromptRun prompt;
@@ -38,7 +38,7 @@ double Difference(const Comparison& comparison, Metric metric) {
 }
 
 TEST(ValueOfTest, TokensAreAveraged) {
-  const Comparison comparison = Example();
+  const Comparison comparison = TwoTokens();
   EXPECT_DOUBLE_EQ(Difference(comparison, Metric::kKl), 0.5);
   EXPECT_DOUBLE_EQ(Difference(comparison, Metric::kDisagreement), 0.5);
   EXPECT_DOUBLE_EQ(Difference(comparison, Metric::kDeltaP), -0.05);
@@ -50,14 +50,14 @@ TEST(ValueOfTest, TokensAreAveraged) {
 }
 
 TEST(ValueOfTest, TimesAndBytesAreLogarithmsOfRatios) {
-  const Comparison comparison = Example();
+  const Comparison comparison = TwoTokens();
   EXPECT_DOUBLE_EQ(Difference(comparison, Metric::kTtft), std::log(0.5));
   EXPECT_DOUBLE_EQ(Difference(comparison, Metric::kItl), std::log(0.5));  // medians 0.2 and 0.1
   EXPECT_DOUBLE_EQ(Difference(comparison, Metric::kBytes), std::log(0.25));
 }
 
 TEST(ValueOfTest, OnlyTokensThatBothArmsReadCount) {
-  Comparison comparison = Example();
+  Comparison comparison = TwoTokens();
   comparison.prompts[0].pairs[0].resize(1);
   EXPECT_DOUBLE_EQ(Difference(comparison, Metric::kKl), 0.25);
   EXPECT_DOUBLE_EQ(Difference(comparison, Metric::kLogProb), -1);
@@ -67,7 +67,7 @@ TEST(ValueOfTest, OnlyTokensThatBothArmsReadCount) {
 }
 
 TEST(ValueOfTest, OtherTokenizersHaveBitsPerByteOnly) {
-  Comparison comparison = Example();
+  Comparison comparison = TwoTokens();
   EXPECT_TRUE(std::isnan(Difference(comparison, Metric::kBitsPerByte)));
   comparison.arms[1].tokenizer = "u";
   EXPECT_DOUBLE_EQ(Difference(comparison, Metric::kBitsPerByte), 0.5);
@@ -77,7 +77,7 @@ TEST(ValueOfTest, OtherTokenizersHaveBitsPerByteOnly) {
 }
 
 TEST(ValueOfTest, FreeRunningArmsScoreTheirOwnTokens) {
-  Comparison comparison = Example();
+  Comparison comparison = TwoTokens();
   comparison.teacher_forced = false;
   EXPECT_DOUBLE_EQ(Difference(comparison, Metric::kKl), 0.5);
   EXPECT_TRUE(std::isnan(Difference(comparison, Metric::kLogProb)));
@@ -85,7 +85,7 @@ TEST(ValueOfTest, FreeRunningArmsScoreTheirOwnTokens) {
 }
 
 TEST(ValueOfTest, WhatIsMissingHasNoValue) {
-  Comparison comparison = Example();
+  Comparison comparison = TwoTokens();
   comparison.prompts[0].arms[1].itl_seconds.clear();
   EXPECT_TRUE(std::isnan(Difference(comparison, Metric::kItl)));
   comparison.prompts[0].arms[0].ttft_seconds = 0;
@@ -94,7 +94,7 @@ TEST(ValueOfTest, WhatIsMissingHasNoValue) {
   EXPECT_TRUE(std::isnan(Difference(comparison, Metric::kLogProb)));
   comparison.prompts[0].pairs[0][0].kl = INFINITY;
   EXPECT_TRUE(std::isnan(Difference(comparison, Metric::kKl)));
-  comparison = Example();
+  comparison = TwoTokens();
   comparison.prompts[0].arms[1].error = "lost";
   for (const Metric metric : kAllMetrics) {
     EXPECT_TRUE(std::isnan(Difference(comparison, metric)));

@@ -248,22 +248,22 @@ TEST(JsonReportTest, TakesAnyBytesAndNumbers) {
   EXPECT_TRUE(Json(ExampleComparison(0))["prompts"].empty());
 }
 
-Chart Example(AxisScale x, AxisScale y, std::vector<ChartPoint> points) {
+Chart ExampleChart(AxisScale x, AxisScale y, std::vector<ChartPoint> points) {
   const auto text = [](double value) { return std::to_string(value); };
   return {"t", "s", {"x", x, text}, {"y", y, text}, false, {{"a", 0, std::move(points)}}};
 }
 
 TEST(ChartTest, ScalesPoints) {
   // The axes go from 1 to 4 and from 0 to 10; the drawing has x from 64 to 408, y from 214 to 12.
-  const std::string svg = ChartFigure(
-      Example(AxisScale::kLog2, AxisScale::kLinear, {{1, 10, 10, 10}, {2, 5, 5, 5}, {4, 0, 0, 0}}));
+  const std::string svg = ChartFigure(ExampleChart(AxisScale::kLog2, AxisScale::kLinear,
+                                                   {{1, 10, 10, 10}, {2, 5, 5, 5}, {4, 0, 0, 0}}));
   EXPECT_THAT(svg, HasSubstr("points=\"64.0,12.0 236.0,113.0 408.0,214.0 \""));
   EXPECT_THAT(svg, Not(HasSubstr("polygon")));
 }
 
 TEST(ChartTest, BandsEndAtTheEdge) {
   const std::string svg = ChartFigure(
-      Example(AxisScale::kLog2, AxisScale::kLinear, {{1, 1, 0, INFINITY}, {2, 1, 0.5, 1.5}}));
+      ExampleChart(AxisScale::kLog2, AxisScale::kLinear, {{1, 1, 0, INFINITY}, {2, 1, 0.5, 1.5}}));
   EXPECT_THAT(svg, HasSubstr("polygon"));
   EXPECT_THAT(svg, Not(HasSubstr("inf")));
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
@@ -274,13 +274,13 @@ TEST(ChartTest, TakesAnyPoints) {
        {AxisScale::kLinear, AxisScale::kLog2, AxisScale::kLog10, AxisScale::kPercent}) {
     for (const double value : std::vector<double>{1.0, 0.0, -1.0, 1e-300, 1e300, NAN, INFINITY}) {
       const std::string svg =
-          ChartFigure(Example(scale, scale, {{value, value, value, value}, {1, 1, NAN, 2}}));
+          ChartFigure(ExampleChart(scale, scale, {{value, value, value, value}, {1, 1, NAN, 2}}));
       EXPECT_THAT(svg, Not(HasSubstr("\"nan"))) << value;
       EXPECT_THAT(svg, Not(HasSubstr(",nan"))) << value;
       EXPECT_LT(svg.size(), 20000) << value;
     }
   }
-  EXPECT_THAT(ChartFigure(Example(AxisScale::kLog2, AxisScale::kLog2, {{0, 1, 1, 1}})),
+  EXPECT_THAT(ChartFigure(ExampleChart(AxisScale::kLog2, AxisScale::kLog2, {{0, 1, 1, 1}})),
               HasSubstr("No values."));
 }
 

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "client/compare/not_finite.h"
+
 namespace longstream::client {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Case {
   std::string name;

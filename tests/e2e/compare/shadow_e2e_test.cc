@@ -15,7 +15,7 @@
 namespace longstream {
 namespace {
 
-constexpr uint32_t kTokens = 40;
+constexpr uint32_t kShadowedTokens = 40;
 
 class ShadowE2eTest : public testing::Test {
  protected:
@@ -35,7 +35,7 @@ class ShadowE2eTest : public testing::Test {
     v1::GenerateRequest request;
     request.set_session_id(connection_.Open(model).session_id());
     request.mutable_input()->set_text("def read_lines(path):\n    with open(path) as f:\n");
-    request.set_max_tokens(kTokens);
+    request.set_max_tokens(kShadowedTokens);
     request.mutable_stop()->set_ignore_eos(true);
     connection_.Generate(request);
   }
@@ -57,15 +57,15 @@ TEST_F(ShadowE2eTest, TheMetricsSayHowTheModelsDiffer) {
   }
   Generate("chat");
   ASSERT_TRUE(AwaitTurn("dense/hypenet"));
-  EXPECT_EQ(Value("longstream_compare_tokens_total", "dense/hypenet"), kTokens);
-  EXPECT_EQ(Value("longstream_compare_kl_nats_count", "dense/hypenet"), kTokens);
+  EXPECT_EQ(Value("longstream_compare_tokens_total", "dense/hypenet"), kShadowedTokens);
+  EXPECT_EQ(Value("longstream_compare_kl_nats_count", "dense/hypenet"), kShadowedTokens);
   EXPECT_GT(Value("longstream_compare_kl_nats_sum", "dense/hypenet"), 0);
-  EXPECT_LE(Value("longstream_compare_top1_agreements_total", "dense/hypenet"), kTokens);
+  EXPECT_LE(Value("longstream_compare_top1_agreements_total", "dense/hypenet"), kShadowedTokens);
   Generate("same");
   ASSERT_TRUE(AwaitTurn("dense/dense"));
-  EXPECT_EQ(Value("longstream_compare_kl_nats_count", "dense/dense"), kTokens);
+  EXPECT_EQ(Value("longstream_compare_kl_nats_count", "dense/dense"), kShadowedTokens);
   EXPECT_EQ(Value("longstream_compare_kl_nats_sum", "dense/dense"), 0) << "exactly";
-  EXPECT_EQ(Value("longstream_compare_top1_agreements_total", "dense/dense"), kTokens);
+  EXPECT_EQ(Value("longstream_compare_top1_agreements_total", "dense/dense"), kShadowedTokens);
   EXPECT_EQ(server_.Stop(), 0);
 }
 

@@ -13,7 +13,7 @@ namespace longstream {
 namespace {
 
 constexpr char kPrompt[] = "def read_lines(path):\n    with open(path) as f:\n";
-constexpr uint32_t kTokens = 80;
+constexpr uint32_t kTwinnedTokens = 80;
 
 std::string Model(const std::string& name) {
   return name + "=" LONGSTREAM_SOURCE_DIR "/models/demo/" + name + ",device=cpu";
@@ -40,7 +40,7 @@ class TwinE2eTest : public testing::Test {
     v1::GenerateRequest request;
     request.set_session_id(connection_.Open(model).session_id());
     request.mutable_input()->set_text(kPrompt);
-    request.set_max_tokens(kTokens);
+    request.set_max_tokens(kTwinnedTokens);
     *request.mutable_sampling() = Sampling();
     request.mutable_stop()->set_ignore_eos(true);
     request.set_twin_model(twin);
@@ -48,7 +48,7 @@ class TwinE2eTest : public testing::Test {
     connection_.Close(request.session_id());
     if (twin.empty()) return generation;
     EXPECT_EQ(generation.finish.twin().code(), 0) << generation.finish.twin().error();
-    EXPECT_EQ(generation.twin_rows.size(), kTokens);
+    EXPECT_EQ(generation.twin_rows.size(), kTwinnedTokens);
     return generation;
   }
 
@@ -58,7 +58,7 @@ class TwinE2eTest : public testing::Test {
     request.add_arms()->set_model("dense");
     request.add_arms()->set_model("hypenet");
     request.mutable_input()->set_text(kPrompt);
-    request.set_max_tokens(kTokens);
+    request.set_max_tokens(kTwinnedTokens);
     *request.mutable_sampling() = Sampling();
     request.mutable_stop()->set_ignore_eos(true);
     for (const int32_t id : forced) request.mutable_forced()->mutable_tokens()->add_ids(id);
@@ -107,7 +107,7 @@ TEST_F(TwinE2eTest, FiguresAreThoseOfCompare) {
   EXPECT_GT(equal, 1u);
   // Forced arms read all tokens as a prompt: equal to the rounding of bf16.
   const std::vector<v1::CompareRow> forced = Compare(turn.token_ids);
-  ASSERT_EQ(forced.size(), kTokens);
+  ASSERT_EQ(forced.size(), kTwinnedTokens);
   double sum_kl = 0;
   double sum_forced_kl = 0;
   for (size_t i = 0; i < forced.size(); ++i) {

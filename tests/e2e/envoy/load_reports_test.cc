@@ -24,7 +24,7 @@
 namespace longstream {
 namespace {
 
-constexpr std::chrono::seconds kPatience{60};
+constexpr std::chrono::seconds kReportPatience{60};
 
 std::string ReadPage(const std::string& name) {
   std::ifstream file(LONGSTREAM_SOURCE_DIR "/docs/" + name);
@@ -140,7 +140,7 @@ TEST_F(LoadReportsTest, TheFasterServerGetsMoreTurns) {
   const ServerProcess fast = Server("127.0.0.1", "2000");
   const ServerProcess slow = Server("127.0.0.2", "20000");
   for (const ServerProcess* server : {&fast, &slow}) {
-    client::Connection(server->address()).WaitUntilServing("m", kPatience);
+    client::Connection(server->address()).WaitUntilServing("m", kReportPatience);
   }
   const int port = FreePort();
   const int admin_port = FreePort();
@@ -151,7 +151,7 @@ TEST_F(LoadReportsTest, TheFasterServerGetsMoreTurns) {
 
   // Round robin without weights gives each server half of the turns.
   double share = 0;
-  const auto give_up = std::chrono::steady_clock::now() + kPatience;
+  const auto give_up = std::chrono::steady_clock::now() + kReportPatience;
   double fast_before = TurnsOf(fast);
   double slow_before = TurnsOf(slow);
   while (share < 0.75 && std::chrono::steady_clock::now() < give_up) {

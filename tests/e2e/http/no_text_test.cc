@@ -13,7 +13,7 @@ namespace longstream {
 namespace {
 
 constexpr char kCanary[] = "CANARY-7f3a91";
-const Conversation kConversation = {{"user", std::string("tell me ") + kCanary}};
+const Conversation kSecretConversation = {{"user", std::string("tell me ") + kCanary}};
 
 class HttpNoTextTest : public testing::Test {
  protected:
@@ -21,7 +21,7 @@ class HttpNoTextTest : public testing::Test {
     return Post(server_.http(), path, body, headers).status;
   }
   void LeaveInTheMiddle() const {
-    HttpStream stream(server_.http(), kChatPath, StreamBody(kConversation, 10000));
+    HttpStream stream(server_.http(), kChatPath, StreamBody(kSecretConversation, 10000));
     stream.Next();
     stream.Next();
   }
@@ -31,7 +31,7 @@ class HttpNoTextTest : public testing::Test {
 };
 
 TEST_F(HttpNoTextTest, ItIsInTheAnswerOnly) {
-  Conversation conversation = kConversation;
+  Conversation conversation = kSecretConversation;
   const HttpReply reply = server_.Chat(ChatBody(conversation));
   const std::string answer = TextOf(reply);
   conversation.emplace_back("assistant", answer);
@@ -50,15 +50,15 @@ TEST_F(HttpNoTextTest, ItIsInTheAnswerOnly) {
   EXPECT_EQ(Status("/tokenize", {{"model", kCanary}, {"prompt", kCanary}}), 404);
 
   // Requests that fail may repeat the text to their own client.
-  Json body = ChatBody(kConversation);
+  Json body = ChatBody(kSecretConversation);
   body[kCanary] = kCanary;
   EXPECT_EQ(Status(kChatPath, body), 400);
-  body = ChatBody(kConversation);
+  body = ChatBody(kSecretConversation);
   body["temperature"] = kCanary;
   EXPECT_EQ(Status(kChatPath, body), 400);
   body = ChatBody({{kCanary + std::string(" x"), kCanary}});
   EXPECT_EQ(Status(kChatPath, body), 400);
-  body = ChatBody(kConversation);
+  body = ChatBody(kSecretConversation);
   body["model"] = kCanary;
   EXPECT_EQ(Status(kChatPath, body), 404);
   EXPECT_EQ(Status(kChatPath, ChatBody({{"user", kCanary + std::string(100'000, 'x')}})), 400);

@@ -36,14 +36,14 @@ using google::protobuf::MethodDescriptor;
 using testing::Contains;
 using testing::HasSubstr;
 
-constexpr char kTemplate[] =
+constexpr char kTemplateOfFields[] =
     "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
     "{% if add_generation_prompt %}<assistant>{% endif %}";
 
 class EveryFieldTest : public testing::Test {
  protected:
   EveryFieldTest() {
-    minimal_.Write("chat_template.jinja", kTemplate);
+    minimal_.Write("chat_template.jinja", kTemplateOfFields);
     setenv("TMPDIR", temporary_.string().c_str(), 1);
     server_ = std::make_unique<ServerProcess>(
         kServerBinary, std::vector<std::string>{"--model", minimal_.Flag(), "--store", store_,

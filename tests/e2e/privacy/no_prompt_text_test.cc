@@ -20,6 +20,7 @@
 #include "longstream/v1/longstream.grpc.pb.h"
 #include "service/sessions/store/sqlite/database.h"
 #include "tests/e2e/minimal_server.h"
+#include "tests/e2e/privacy/text_fields.h"
 #include "tests/e2e/scrape.h"
 #include "tests/processes/server_process.h"
 #include "tests/service/wait_until.h"
@@ -30,9 +31,9 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr char kCanary[] = "CANARY-7f3a91";
+constexpr char kSecret[] = "CANARY-7f3a91";
 // Begins a JSON text that is not one.
-const std::string kBrokenJson = std::string("{\"") + kCanary + "\": ";
+const std::string kBrokenJson = std::string("{\"") + kSecret + "\": ";
 
 // Refuses the role "refused", and fails at the role "broken".
 constexpr char kTemplate[] =
@@ -41,11 +42,6 @@ constexpr char kTemplate[] =
     "{% if m.role == 'broken' %}{{ m.content + 1 }}{% endif %}"
     "<{{ m.role }}>{{ m.content }}{% endfor %}"
     "{% if add_generation_prompt %}<assistant>{% endif %}";
-
-std::string BytesOf(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 class NoPromptTextTest : public testing::Test {
  protected:
@@ -86,7 +82,7 @@ class NoPromptTextTest : public testing::Test {
     EXPECT_TRUE(Call(&v1::Longstream::Stub::OpenSession, request, &session).ok()) << last_error_;
     return session.session_id();
   }
-  v1::GenerateRequest Turn(const std::string& session, const std::string& text = kCanary) {
+  v1::GenerateRequest Turn(const std::string& session, const std::string& text = kSecret) {
     v1::GenerateRequest request;
     request.set_session_id(session);
     request.set_max_tokens(5);
@@ -99,7 +95,7 @@ class NoPromptTextTest : public testing::Test {
     v1::GenerateRequest request = Turn(session, "");
     v1::Message* message = request.mutable_input()->mutable_messages()->add_messages();
     message->set_role(role);
-    message->set_content(kCanary);
+    message->set_content(kSecret);
     return request;
   }
   // `cancel`: cancels the call after its first message.
@@ -176,12 +172,12 @@ class NoPromptTextTest : public testing::Test {
   std::vector<std::string> CallsOfAnother(const std::string& session, const std::string& turn);
 
   void ExpectNoCanary() {
-    EXPECT_EQ(server_->Log().find(kCanary), std::string::npos) << server_->Log();
-    EXPECT_EQ(Scrape(server_->metrics_port()).find(kCanary), std::string::npos);
+    EXPECT_EQ(server_->Log().find(kSecret), std::string::npos) << server_->Log();
+    EXPECT_EQ(Scrape(server_->metrics_port()).find(kSecret), std::string::npos);
     for (const auto& entry : std::filesystem::recursive_directory_iterator(temporary_.path())) {
       if (!entry.is_regular_file() || entry.path().string().starts_with(store_)) continue;
       if (entry.path().string().starts_with(minimal_.string())) continue;
-      EXPECT_EQ(BytesOf(entry.path()).find(kCanary), std::string::npos) << entry.path();
+      EXPECT_EQ(BytesOf(entry.path()).find(kSecret), std::string::npos) << entry.path();
     }
   }
 
@@ -197,22 +193,22 @@ class NoPromptTextTest : public testing::Test {
 void NoPromptTextTest::CallsThatSucceed(const std::string& session) {
   ASSERT_TRUE(Generate(Chat(session, "user")).ok()) << last_error_;
   v1::GenerateRequest chat = Chat(session, "user");
-  chat.mutable_input()->mutable_messages()->set_tools(std::string("[{\"name\": \"") + kCanary +
+  chat.mutable_input()->mutable_messages()->set_tools(std::string("[{\"name\": \"") + kSecret +
                                                       "\"}]");
   chat.mutable_input()->mutable_messages()->set_template_arguments(std::string("{\"x\": \"") +
-                                                                   kCanary + "\"}");
+                                                                   kSecret + "\"}");
   ASSERT_TRUE(Generate(chat).ok()) << last_error_;
   v1::GenerateRequest text = Turn(session);
   text.set_parse_special(true);
-  text.mutable_stop()->add_strings(kCanary);
+  text.mutable_stop()->add_strings(kSecret);
   text.set_log_probs(true);
   ASSERT_TRUE(Generate(text).ok()) << last_error_;
   v1::AppendRequest append;
   append.set_session_id(session);
-  append.mutable_input()->set_text(kCanary);
+  append.mutable_input()->set_text(kSecret);
   ASSERT_TRUE(Append(append).ok()) << last_error_;
   v1::ScoreRequest score;
-  score.mutable_input()->set_text(kCanary);
+  score.mutable_input()->set_text(kSecret);
   ASSERT_TRUE(Score(score).ok()) << last_error_;
   std::string file;
   // The turns that were cancelled may still be running.
@@ -220,13 +216,13 @@ void NoPromptTextTest::CallsThatSucceed(const std::string& session) {
     file.clear();
     return Export(session, &file).ok();
   })) << last_error_;
-  ASSERT_THAT(file, HasSubstr(kCanary)) << "the session has the text";
+  ASSERT_THAT(file, HasSubstr(kSecret)) << "the session has the text";
   ASSERT_TRUE(Import(file, "000000000000000000000000000000bb").ok()) << last_error_;
 }
 
 void NoPromptTextTest::TurnsThatFail(const std::string& session) {
   EXPECT_FALSE(Generate(Chat(session, "refused")).ok());
-  EXPECT_THAT(last_error_, HasSubstr(kCanary)) << "the caller may see their own text";
+  EXPECT_THAT(last_error_, HasSubstr(kSecret)) << "the caller may see their own text";
   EXPECT_FALSE(Generate(Chat(session, "broken")).ok());
   const auto refuse = [&](const std::function<void(v1::Messages*)>& change) {
     v1::GenerateRequest request = Chat(session, "user");
@@ -243,14 +239,14 @@ void NoPromptTextTest::TurnsThatFail(const std::string& session) {
     change(&request);
     EXPECT_FALSE(Generate(request).ok());
   };
-  fail([](v1::GenerateRequest* turn) { turn->set_turn_id(kCanary); });
-  fail([](v1::GenerateRequest* turn) { turn->set_session_id(kCanary); });
+  fail([](v1::GenerateRequest* turn) { turn->set_turn_id(kSecret); });
+  fail([](v1::GenerateRequest* turn) { turn->set_session_id(kSecret); });
   fail([](v1::GenerateRequest* turn) { turn->mutable_sampling()->set_temperature(-1); });
   fail([](v1::GenerateRequest* turn) {
-    turn->mutable_input()->set_text(std::string(100'000, 'x') + kCanary);
+    turn->mutable_input()->set_text(std::string(100'000, 'x') + kSecret);
   });
   fail([](v1::GenerateRequest* turn) {
-    for (int i = 0; i < 100; ++i) turn->mutable_stop()->add_strings(kCanary + std::to_string(i));
+    for (int i = 0; i < 100; ++i) turn->mutable_stop()->add_strings(kSecret + std::to_string(i));
   });
   fail([](v1::GenerateRequest* turn) { turn->mutable_stop()->add_strings(""); });
   fail([](v1::GenerateRequest* turn) { turn->set_expected_position(1); });
@@ -260,18 +256,18 @@ void NoPromptTextTest::TurnsThatFail(const std::string& session) {
   EXPECT_FALSE(Generate(slow, false, std::chrono::milliseconds(100)).ok()) << "too late";
 
   v1::AppendRequest append;
-  append.set_session_id(kCanary);
-  append.mutable_input()->set_text(kCanary);
+  append.set_session_id(kSecret);
+  append.mutable_input()->set_text(kSecret);
   EXPECT_FALSE(Append(append).ok());
   v1::TokenizeRequest tokenize;
   v1::TokenizeResponse tokens;
-  tokenize.mutable_input()->set_text(kCanary);
+  tokenize.mutable_input()->set_text(kSecret);
   ASSERT_TRUE(Call(&v1::Longstream::Stub::Tokenize, tokenize, &tokens).ok());
-  tokenize.set_model(kCanary);
+  tokenize.set_model(kSecret);
   EXPECT_FALSE(Call(&v1::Longstream::Stub::Tokenize, tokenize, &tokens).ok());
   v1::ScoreRequest score;
-  score.set_model(kCanary);
-  score.mutable_input()->set_text(kCanary);
+  score.set_model(kSecret);
+  score.mutable_input()->set_text(kSecret);
   EXPECT_FALSE(Score(score).ok());
 }
 
@@ -279,47 +275,47 @@ void NoPromptTextTest::CallsThatFail(const std::string& session) {
   using Stub = v1::Longstream::Stub;
   v1::Session view;
   v1::OpenSessionRequest open;
-  open.set_model(kCanary);
+  open.set_model(kSecret);
   EXPECT_FALSE(Call(&Stub::OpenSession, open, &view).ok());
   v1::ForkSessionRequest fork;
   fork.set_session_id(session);
-  fork.set_model(kCanary);
+  fork.set_model(kSecret);
   EXPECT_FALSE(Call(&Stub::ForkSession, fork, &view).ok());
   v1::RewindSessionRequest rewind;
   rewind.set_session_id(session);
-  rewind.set_turn_id(kCanary);
+  rewind.set_turn_id(kSecret);
   EXPECT_FALSE(Call(&Stub::RewindSession, rewind, &view).ok());
   v1::ListTurnsRequest turns;
   v1::ListTurnsResponse turns_page;
   turns.set_session_id(session);
-  turns.set_page_token(kCanary);
+  turns.set_page_token(kSecret);
   EXPECT_FALSE(Call(&Stub::ListTurns, turns, &turns_page).ok());
   v1::ListSessionsRequest sessions;
   v1::ListSessionsResponse sessions_page;
-  sessions.set_page_token(kCanary);
+  sessions.set_page_token(kSecret);
   EXPECT_FALSE(Call(&Stub::ListSessions, sessions, &sessions_page).ok());
   v1::CancelTurnRequest cancel;
   v1::Turn turn;
   cancel.set_session_id(session);
-  cancel.set_turn_id(kCanary);
+  cancel.set_turn_id(kSecret);
   EXPECT_FALSE(Call(&Stub::CancelTurn, cancel, &turn).ok());
   v1::GetModelRequest get_model;
   v1::Model model;
-  get_model.set_name(kCanary);
+  get_model.set_name(kSecret);
   EXPECT_FALSE(Call(&Stub::GetModel, get_model, &model).ok());
   v1::CloseSessionRequest close;
   v1::CloseSessionResponse closed;
-  close.set_session_id(kCanary);
+  close.set_session_id(kSecret);
   EXPECT_FALSE(Call(&Stub::CloseSession, close, &closed).ok());
   std::string file;
-  EXPECT_FALSE(Export(kCanary, &file).ok());
+  EXPECT_FALSE(Export(kSecret, &file).ok());
   // The turns that were cancelled may still be running.
   ASSERT_TRUE(WaitUntil([&] {
     file.clear();
     return Export(session, &file).ok();
   })) << last_error_;
   EXPECT_FALSE(Import(file).ok()) << "the id is in use";
-  EXPECT_FALSE(Import(kCanary + file).ok());
+  EXPECT_FALSE(Import(kSecret + file).ok());
   for (size_t at = 20; at < file.size(); at += 1 + at / 4) {
     std::string damaged = file;
     damaged[at] = static_cast<char>(damaged[at] ^ 1);
@@ -328,10 +324,10 @@ void NoPromptTextTest::CallsThatFail(const std::string& session) {
   // Bytes that are no message, and a method that does not exist.
   for (const char* method : {"OpenSession", "GetSession", "ForkSession", "Generate", "Score"}) {
     EXPECT_FALSE(
-        Raw(std::string("/longstream.v1.Longstream/") + method, std::string("\x0a\x7f") + kCanary)
+        Raw(std::string("/longstream.v1.Longstream/") + method, std::string("\x0a\x7f") + kSecret)
             .ok());
   }
-  EXPECT_FALSE(Raw("/longstream.v1.Longstream/Other", kCanary).ok());
+  EXPECT_FALSE(Raw("/longstream.v1.Longstream/Other", kSecret).ok());
 }
 
 std::vector<std::string> NoPromptTextTest::CallsOfAnother(const std::string& session,
@@ -395,14 +391,14 @@ TEST_F(NoPromptTextTest, ItIsOnlyWhereItBelongs) {
   std::string file;
   EXPECT_FALSE(Export(in_memory, &file).ok());
   for (const std::string& told : CallsOfAnother(session, turn)) {
-    EXPECT_EQ(told.find(kCanary), std::string::npos) << told;
+    EXPECT_EQ(told.find(kSecret), std::string::npos) << told;
   }
   EXPECT_THAT(server_->Log(), HasSubstr("\"event\":\"call_failed\"")) << "failed calls are logged";
   ExpectNoCanary();
 
   // The sessions are restored, one of them from rows that are damaged.
   EXPECT_EQ(server_->Stop(), 0);
-  EXPECT_EQ(server_->Log().find(kCanary), std::string::npos);
+  EXPECT_EQ(server_->Log().find(kSecret), std::string::npos);
   {
     const auto log = store::SqliteDatabase::Open(store_ + "/log.db", "");
     ASSERT_TRUE(log.ok()) << log.status();
@@ -415,7 +411,7 @@ TEST_F(NoPromptTextTest, ItIsOnlyWhereItBelongs) {
   EXPECT_THAT(Scrape(server_->metrics_port()), HasSubstr("longstream_sessions_lost_total 1\n"));
   EXPECT_FALSE(Export(session, &file).ok());
   for (const std::string& told : CallsOfAnother(session, turn)) {
-    EXPECT_EQ(told.find(kCanary), std::string::npos) << told;
+    EXPECT_EQ(told.find(kSecret), std::string::npos) << told;
   }
   EXPECT_TRUE(Generate(Turn("000000000000000000000000000000bb")).ok()) << last_error_;
   ExpectNoCanary();

@@ -20,14 +20,14 @@ std::vector<std::string> CallsOf(const Reply& reply) {
   return calls;
 }
 
-struct Case {
+struct ReplyCase {
   std::string written;
   std::string text;
   std::vector<std::string> calls;
 };
 
-const std::vector<Case>& Cases() {
-  static const auto* const cases = new std::vector<Case>{
+const std::vector<ReplyCase>& ReplyCases() {
+  static const auto* const cases = new std::vector<ReplyCase>{
       {"", "", {}},
       {"Hello.", "Hello.", {}},
       {"  spaces \n stay\n", "  spaces \n stay\n", {}},
@@ -104,7 +104,7 @@ Reply ReadInPieces(const std::string& text, const std::function<size_t()>& next,
 
 TEST(ReplyReaderTest, PiecesOfAnySizeGiveTheSame) {
   std::mt19937 random(7);
-  for (const Case& one : Cases()) {
+  for (const ReplyCase& one : ReplyCases()) {
     for (size_t size = 0; size <= 20; ++size) {  // 0: random sizes
       const auto next = [&]() -> size_t {
         return size > 0 ? size : std::uniform_int_distribution<size_t>(1, 9)(random);
@@ -120,7 +120,7 @@ TEST(ReplyReaderTest, PiecesOfAnySizeGiveTheSame) {
 }
 
 TEST(ReplyReaderTest, WithoutFunctionsEverythingIsText) {
-  for (const Case& one : Cases()) {
+  for (const ReplyCase& one : ReplyCases()) {
     ReplyReader reader(/*with_calls=*/false);
     EXPECT_EQ(ReadInPieces(
                   one.written, [] { return size_t{3}; }, &reader)

@@ -20,15 +20,15 @@ v1::Thoughts Marks(bool begun) {
   return marks;
 }
 
-struct Case {
+struct ThoughtCase {
   std::string written;
   std::string thoughts;
   std::string text;
   bool begun = false;  // the prompt has begun the thoughts
 };
 
-const std::vector<Case>& Cases() {
-  static const auto* const cases = new std::vector<Case>{
+const std::vector<ThoughtCase>& ThoughtCases() {
+  static const auto* const cases = new std::vector<ThoughtCase>{
       {"", "", ""},
       {"Hello.", "", "Hello."},
       {"  Hello. \n", "", "  Hello. \n"},
@@ -57,7 +57,7 @@ const std::vector<Case>& Cases() {
 }
 
 // Adds the text in pieces of these sizes, the last one again and again.
-void Check(const Case& one, const std::vector<size_t>& sizes) {
+void Check(const ThoughtCase& one, const std::vector<size_t>& sizes) {
   ThoughtReader reader;
   reader.Begin(Marks(one.begun));
   ThoughtReader::Piece all;
@@ -78,7 +78,7 @@ void Check(const Case& one, const std::vector<size_t>& sizes) {
 }
 
 TEST(ThoughtReaderTest, InOnePieceOrManyOrTwo) {
-  for (const Case& one : Cases()) {
+  for (const ThoughtCase& one : ThoughtCases()) {
     Check(one, {1});
     Check(one, {3});
     for (size_t first = 0; first <= one.written.size(); ++first) {

@@ -11,6 +11,7 @@
 
 #include "gateway/conversations/conversation_index.h"
 #include "gateway/conversations/conversation_key.h"
+#include "tests/gateway/conversations/keys_of.h"
 
 namespace longstream::gateway {
 namespace {
@@ -21,15 +22,6 @@ using Limits = ConversationIndex::Limits;
 
 size_t Below(Random& random, size_t bound) {
   return std::uniform_int_distribution<size_t>(0, bound - 1)(random);
-}
-
-// A conversation is a text; its letters are its parts.
-std::vector<ConversationKey> KeysOf(const std::string& text) {
-  std::vector<ConversationKey> keys;
-  for (const char& letter : text) {
-    keys.push_back(NextKey(keys.empty() ? ConversationKey{} : keys.back(), {{&letter, 1}}));
-  }
-  return keys;
 }
 
 // Few owners, who have several sessions each.

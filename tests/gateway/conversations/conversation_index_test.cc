@@ -10,20 +10,13 @@
 #include <thread>
 #include <vector>
 
+#include "tests/gateway/conversations/keys_of.h"
+
 namespace longstream::gateway {
 namespace {
 
 using Keys = std::vector<ConversationKey>;
 using Found = ConversationIndex::Found;
-
-// The keys of a conversation whose parts are the letters of `text`.
-Keys KeysOf(const std::string& text) {
-  Keys keys;
-  for (const char& letter : text) {
-    keys.push_back(NextKey(keys.empty() ? ConversationKey{} : keys.back(), {{&letter, 1}}));
-  }
-  return keys;
-}
 
 class ConversationIndexTest : public testing::Test {
  protected:

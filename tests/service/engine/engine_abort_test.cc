@@ -13,11 +13,7 @@
 namespace longstream {
 namespace {
 
-constexpr char kSlow[] = R"({"step_delay_us": 2000})";
-
-std::shared_ptr<SessionTurn> NewTurn(SessionTurnRequest request) {
-  return std::make_shared<SessionTurn>(std::move(request));
-}
+constexpr char kStepsOf2Ms[] = R"({"step_delay_us": 2000})";
 
 // Reads until `tokens` tokens have been delivered.
 std::string ReadSome(Turn& turn, size_t tokens) {
@@ -37,10 +33,10 @@ std::string ReadSome(Turn& turn, size_t tokens) {
 }
 
 TEST(EngineAbort, CancelRollsBack) {
-  TestEngine engine(kSlow);
+  TestEngine engine(kStepsOf2Ms);
   const auto session = engine.Open();
-  const std::string before = RunTurn(*engine, NewTurn(Generate(session, "start", 10))).text;
-  const auto turn = NewTurn(Generate(session, "more", 100000));
+  const std::string before = RunTurn(*engine, MakeTurn(Generate(session, "start", 10))).text;
+  const auto turn = MakeTurn(Generate(session, "more", 100000));
   ASSERT_TRUE(engine.Start(turn).ok());
   ReadSome(*turn, 5);
   turn->Cancel();
@@ -52,17 +48,17 @@ TEST(EngineAbort, CancelRollsBack) {
 
   // The session continues as if the cancelled turn had never run.
   const auto twin = engine.Open();
-  RunTurn(*engine, NewTurn(Generate(twin, "start", 10)));
-  EXPECT_EQ(RunTurn(*engine, NewTurn(Generate(session, "x", 20))).text,
-            RunTurn(*engine, NewTurn(Generate(twin, "x", 20))).text);
+  RunTurn(*engine, MakeTurn(Generate(twin, "start", 10)));
+  EXPECT_EQ(RunTurn(*engine, MakeTurn(Generate(session, "x", 20))).text,
+            RunTurn(*engine, MakeTurn(Generate(twin, "x", 20))).text);
 }
 
 TEST(EngineAbort, KeepStopsAtTheLastDeliveredToken) {
-  TestEngine engine(kSlow);
+  TestEngine engine(kStepsOf2Ms);
   const auto session = engine.Open();
   SessionTurnRequest request = Generate(session, "start", 100000);
   request.on_abort = OnAbort::kKeep;
-  const auto turn = NewTurn(request);
+  const auto turn = MakeTurn(request);
   ASSERT_TRUE(engine.Start(turn).ok());
   ReadSome(*turn, 7);
   const uint64_t delivered = turn->stream.delivered_position();
@@ -76,9 +72,9 @@ TEST(EngineAbort, KeepStopsAtTheLastDeliveredToken) {
   EXPECT_GE(delivered, 12u);
 
   const auto twin = engine.Open();
-  RunTurn(*engine, NewTurn(Generate(twin, "start", delivered - 5)));
-  EXPECT_EQ(RunTurn(*engine, NewTurn(Generate(session, "", 20))).text,
-            RunTurn(*engine, NewTurn(Generate(twin, "", 20))).text);
+  RunTurn(*engine, MakeTurn(Generate(twin, "start", delivered - 5)));
+  EXPECT_EQ(RunTurn(*engine, MakeTurn(Generate(session, "", 20))).text,
+            RunTurn(*engine, MakeTurn(Generate(twin, "", 20))).text);
 }
 
 // After a rollback some tokens must be computed again. The turn that computes them reports them,
@@ -88,7 +84,7 @@ TEST(EngineAbort, LostTokensAreReportedAfterAnotherAbort) {
   const auto session = engine.Open();
   SessionTurnRequest request = Generate(session, std::string(2000, 'a'), 100000);
   request.on_abort = OnAbort::kKeep;
-  const auto kept = NewTurn(request);
+  const auto kept = MakeTurn(request);
   ASSERT_TRUE(engine.Start(kept).ok());
   ReadSome(*kept, 3);
   const uint64_t delivered = kept->stream.delivered_position();
@@ -99,7 +95,7 @@ TEST(EngineAbort, LostTokensAreReportedAfterAnotherAbort) {
   }
   ASSERT_EQ(session->View().position, delivered);
 
-  const auto cancelled = NewTurn(Generate(session, "", 100000));
+  const auto cancelled = MakeTurn(Generate(session, "", 100000));
   ASSERT_TRUE(engine.Start(cancelled).ok());
   const auto reads = [](const TurnStream::Item& item) {
     const auto* event = std::get_if<TurnEvent>(&item);
@@ -110,7 +106,7 @@ TEST(EngineAbort, LostTokensAreReportedAfterAnotherAbort) {
   engine->Wake();
   ASSERT_EQ(ReadToEnd(*cancelled).end.status.code(), absl::StatusCode::kCancelled);
 
-  const TurnUsage usage = RunTurn(*engine, NewTurn(Generate(session, "", 1))).end.usage;
+  const TurnUsage usage = RunTurn(*engine, MakeTurn(Generate(session, "", 1))).end.usage;
   EXPECT_GT(usage.reused_tokens, 0u);
   EXPECT_GT(usage.recomputed_tokens, 0u);
   EXPECT_EQ(usage.reused_tokens + usage.recomputed_tokens, delivered - 1);
@@ -118,11 +114,11 @@ TEST(EngineAbort, LostTokensAreReportedAfterAnotherAbort) {
 }
 
 TEST(EngineAbort, DeadlineDuringTheTurn) {
-  TestEngine engine(kSlow);
+  TestEngine engine(kStepsOf2Ms);
   const auto session = engine.Open();
   SessionTurnRequest request = Generate(session, "start", 100000);
   request.deadline = MonotonicTime::Now() + absl::Milliseconds(100);
-  const Outcome outcome = RunTurn(*engine, NewTurn(request));
+  const Outcome outcome = RunTurn(*engine, MakeTurn(request));
   EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(session->View().position, 0u);
 }
@@ -133,7 +129,7 @@ TEST(EngineAbort, DeadlineIsTheReasonWhereBothAreTrue) {
   TestEngine engine(R"({"step_delay_us": 100000})");
   SessionTurnRequest request = Generate(engine.Open(), "start", 100000);
   request.deadline = MonotonicTime::Now() + absl::Milliseconds(20);
-  const auto turn = NewTurn(request);
+  const auto turn = MakeTurn(request);
   ASSERT_TRUE(engine.Start(turn).ok());
   absl::SleepFor(absl::Milliseconds(30));  // within the first step
   turn->Cancel();
@@ -145,11 +141,11 @@ TEST(EngineAbort, DeadlineThatCannotBeMetIsRefused) {
   const auto session = engine.Open();
   for (int i = 0; i <= PrefillSpeed::kWarmUpSamples; ++i) {
     ASSERT_TRUE(
-        RunTurn(*engine, NewTurn(Generate(session, std::string(512, 'a'), 1))).end.status.ok());
+        RunTurn(*engine, MakeTurn(Generate(session, std::string(512, 'a'), 1))).end.status.ok());
   }
   SessionTurnRequest request = Generate(session, std::string(20000, 'a'), 1);
   request.deadline = MonotonicTime::Now() + absl::Milliseconds(200);
-  const auto turn = NewTurn(request);
+  const auto turn = MakeTurn(request);
   const absl::Status status = engine.Start(turn);
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
   EXPECT_FALSE(session->View().turn_running);
@@ -160,11 +156,11 @@ TEST(EngineAbort, ReaderWhoNeverReads) {
   TestEngine engine("{}", 0,
                     {.stream_buffer_bytes = 64, .client_timeout = absl::Milliseconds(200)});
   const auto session = engine.Open();
-  const auto turn = NewTurn(Generate(session, "start", 100000));
+  const auto turn = MakeTurn(Generate(session, "start", 100000));
   ASSERT_TRUE(engine.Start(turn).ok());
   while (session->View().turn_running) absl::SleepFor(absl::Milliseconds(10));
   EXPECT_EQ(session->View().position, 0u);
-  EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "start", 5))).end.status.ok());
+  EXPECT_TRUE(RunTurn(*engine, MakeTurn(Generate(session, "start", 5))).end.status.ok());
   const TurnEnd end = ReadToEnd(*turn).end;
   EXPECT_EQ(end.status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(end.status.message(),
@@ -177,7 +173,7 @@ TEST(EngineAbort, WriterWhoStopsWriting) {
   request.kind = TurnKind::kAppend;
   request.session = engine.Open();
   request.on_abort = OnAbort::kKeep;
-  const auto turn = NewTurn(request);
+  const auto turn = MakeTurn(request);
   turn->AddInput(Bytes(std::string(70, 'a')));
   ASSERT_TRUE(engine.Start(turn).ok());
   EXPECT_EQ(ReadToEnd(*turn).end.status.code(), absl::StatusCode::kDeadlineExceeded);
@@ -192,8 +188,8 @@ TEST(EngineAbort, SlowClientsAreServed) {
   SessionTurnRequest append;
   append.kind = TurnKind::kAppend;
   append.session = engine.Open();
-  const auto writer = NewTurn(append);
-  const auto reader = NewTurn(Generate(engine.Open(), "start", 50));
+  const auto writer = MakeTurn(append);
+  const auto reader = MakeTurn(Generate(engine.Open(), "start", 50));
   ASSERT_TRUE(engine.Start(writer).ok());
   ASSERT_TRUE(engine.Start(reader).ok());
   for (int i = 0; i < 12; ++i) {
@@ -218,19 +214,19 @@ TEST(EngineAbort, BackendFailureRollsBackAndTheSessionLives) {
                                         status.message()));
       }});
   const auto session = engine.Open();
-  ASSERT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "start", 10))).end.status.ok());
+  ASSERT_TRUE(RunTurn(*engine, MakeTurn(Generate(session, "start", 10))).end.status.ok());
   SessionTurnRequest request = Generate(session, "", 1000);
   // Applies when the caller aborts, not when the backend fails.
   request.on_abort = OnAbort::kKeep;
   request.request_id = "my-id";
-  const Outcome outcome = RunTurn(*engine, NewTurn(request));
+  const Outcome outcome = RunTurn(*engine, MakeTurn(request));
   EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kInternal);
   EXPECT_EQ(session->View().position, 15u);
   ASSERT_EQ(failures.size(), 1u) << "the operator should be told once";
   EXPECT_NE(failures[0].find("m, my-id: the backend failed the turn: NaN logits"),
             std::string::npos)
       << failures[0];
-  EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "", 5))).end.status.ok());
+  EXPECT_TRUE(RunTurn(*engine, MakeTurn(Generate(session, "", 5))).end.status.ok());
 }
 
 // Three turns run. `request` and `other` share the step that loses the device; `unread` waits for
@@ -241,15 +237,15 @@ TEST(EngineAbort, ALostDeviceEndsEveryTurnAndIsToldOnce) {
                     {.stream_buffer_bytes = 200,
                      .on_lost = [&](const absl::Status& lost) { told.push_back(lost); }});
   const auto session = engine.Open();
-  ASSERT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "start", 10))).end.status.ok());
-  const auto unread = NewTurn(Generate(engine.Open(), "unread", 20));
+  ASSERT_TRUE(RunTurn(*engine, MakeTurn(Generate(session, "start", 10))).end.status.ok());
+  const auto unread = MakeTurn(Generate(engine.Open(), "unread", 20));
   ASSERT_TRUE(engine.Start(unread).ok());
-  const auto other = NewTurn(Generate(engine.Open(), "other", 1000));
+  const auto other = MakeTurn(Generate(engine.Open(), "other", 1000));
   ASSERT_TRUE(engine.Start(other).ok());
 
   SessionTurnRequest request = Generate(session, "", 1000);
   request.on_abort = OnAbort::kKeep;
-  const Outcome outcome = RunTurn(*engine, NewTurn(request));
+  const Outcome outcome = RunTurn(*engine, MakeTurn(request));
   EXPECT_EQ(outcome.end.status,
             UntilMended(absl::UnavailableError("the device is lost: the device answers no more")));
   EXPECT_EQ(ReadToEnd(*other).end.status.code(), absl::StatusCode::kUnavailable);
@@ -257,7 +253,7 @@ TEST(EngineAbort, ALostDeviceEndsEveryTurnAndIsToldOnce) {
   EXPECT_TRUE(of_unread.ok() || absl::IsUnavailable(of_unread)) << of_unread;
   EXPECT_GE(session->View().position, 15u) << "the session keeps its history";
 
-  EXPECT_EQ(RunTurn(*engine, NewTurn(Generate(session, "", 5))).end.status.code(),
+  EXPECT_EQ(RunTurn(*engine, MakeTurn(Generate(session, "", 5))).end.status.code(),
             absl::StatusCode::kUnavailable);
   engine->Flush();
   ASSERT_EQ(told.size(), 1u);
@@ -265,45 +261,45 @@ TEST(EngineAbort, ALostDeviceEndsEveryTurnAndIsToldOnce) {
 }
 
 TEST(EngineAbort, SecondWriterIsAborted) {
-  TestEngine engine(kSlow);
+  TestEngine engine(kStepsOf2Ms);
   const auto session = engine.Open();
-  const auto turn = NewTurn(Generate(session, "start", 100000));
+  const auto turn = MakeTurn(Generate(session, "start", 100000));
   ASSERT_TRUE(engine.Start(turn).ok());
-  EXPECT_EQ(engine.Start(NewTurn(Generate(session, "x", 1))).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(engine.Start(MakeTurn(Generate(session, "x", 1))).code(), absl::StatusCode::kAborted);
   turn->Cancel();
   engine->Wake();
   ReadToEnd(*turn);
 }
 
 TEST(EngineAbort, CloseCancelsTheTurn) {
-  TestEngine engine(kSlow);
+  TestEngine engine(kStepsOf2Ms);
   const auto session = engine.Open();
-  const auto turn = NewTurn(Generate(session, "start", 100000));
+  const auto turn = MakeTurn(Generate(session, "start", 100000));
   ASSERT_TRUE(engine.Start(turn).ok());
   ReadSome(*turn, 3);
   ASSERT_TRUE(session->Close());
   engine->Close(session, [](uint64_t) {});
   EXPECT_EQ(ReadToEnd(*turn).end.status.code(), absl::StatusCode::kCancelled);
-  EXPECT_EQ(engine.Start(NewTurn(Generate(session, "x", 1))).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(engine.Start(MakeTurn(Generate(session, "x", 1))).code(), absl::StatusCode::kNotFound);
 }
 
 TEST(EngineAbort, DrainRefusesAndAbortAllEnds) {
-  TestEngine engine(kSlow);
-  const auto turn = NewTurn(Generate(engine.Open(), "start", 100000));
+  TestEngine engine(kStepsOf2Ms);
+  const auto turn = MakeTurn(Generate(engine.Open(), "start", 100000));
   const auto other = engine.Open();
   ASSERT_TRUE(engine.Start(turn).ok());
   engine->BeginDrain();
-  EXPECT_EQ(engine.Start(NewTurn(Generate(other, "x", 1))).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(engine.Start(MakeTurn(Generate(other, "x", 1))).code(), absl::StatusCode::kUnavailable);
   engine->AbortAll(absl::UnavailableError("over"));
   EXPECT_EQ(ReadToEnd(*turn).end.status.code(), absl::StatusCode::kUnavailable);
 }
 
 // AbortAll is not a failure of the backend, so a turn that asks for kKeep keeps its tokens.
 TEST(EngineAbort, AbortAllKeepsWhatWasToBeKept) {
-  TestEngine engine(kSlow);
+  TestEngine engine(kStepsOf2Ms);
   SessionTurnRequest request = Generate(engine.Open(), "start", 100000);
   request.on_abort = OnAbort::kKeep;
-  const auto turn = NewTurn(request);
+  const auto turn = MakeTurn(request);
   ASSERT_TRUE(engine.Start(turn).ok());
   ReadSome(*turn, 3);
   const uint64_t delivered = turn->stream.delivered_position();
@@ -317,8 +313,8 @@ TEST(EngineAbort, AbortAllKeepsWhatWasToBeKept) {
 TEST(EngineAbort, EngineThatGoesEndsItsTurns) {
   std::shared_ptr<SessionTurn> turn;
   {
-    TestEngine engine(kSlow);
-    turn = NewTurn(Generate(engine.Open(), "start", 100000));
+    TestEngine engine(kStepsOf2Ms);
+    turn = MakeTurn(Generate(engine.Open(), "start", 100000));
     ASSERT_TRUE(engine.Start(turn).ok());
   }
   EXPECT_EQ(ReadToEnd(*turn).end.status.code(), absl::StatusCode::kUnavailable);

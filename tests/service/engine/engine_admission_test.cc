@@ -13,40 +13,30 @@
 namespace longstream {
 namespace {
 
-std::shared_ptr<SessionTurn> NewTurn(SessionTurnRequest request) {
-  return std::make_shared<SessionTurn>(std::move(request));
-}
-
 std::shared_ptr<SessionTurn> NewAppend(std::shared_ptr<Session> session) {
   SessionTurnRequest request;
   request.kind = TurnKind::kAppend;
   request.session = std::move(session);
-  return NewTurn(request);
-}
-
-void CancelAll(Engine& engine, const std::vector<std::shared_ptr<SessionTurn>>& turns) {
-  for (const auto& turn : turns) turn->Cancel();
-  engine.Wake();
-  for (const auto& turn : turns) ReadToEnd(*turn);
+  return MakeTurn(request);
 }
 
 TEST(EngineAdmission, AnEmptySessionNeedsAPrompt) {
   TestEngine engine;
   const auto session = engine.Open();
-  const Outcome outcome = RunTurn(*engine, NewTurn(Generate(session, "", 5)));
+  const Outcome outcome = RunTurn(*engine, MakeTurn(Generate(session, "", 5)));
   EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kInvalidArgument) << outcome.end.status;
   EXPECT_FALSE(session->View().turn_running);
-  EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "a", 5))).end.status.ok());
+  EXPECT_TRUE(RunTurn(*engine, MakeTurn(Generate(session, "a", 5))).end.status.ok());
 }
 
 TEST(EngineAdmission, TheHistoryNeverExceedsTheContext) {
   TestEngine engine(R"({"context_limit": 40})");
   const auto session = engine.Open();
-  RunTurn(*engine, NewTurn(Generate(session, std::string(20, 'a'), 10)));
-  const Outcome outcome = RunTurn(*engine, NewTurn(Generate(session, std::string(11, 'b'), 1)));
+  RunTurn(*engine, MakeTurn(Generate(session, std::string(20, 'a'), 10)));
+  const Outcome outcome = RunTurn(*engine, MakeTurn(Generate(session, std::string(11, 'b'), 1)));
   EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kInvalidArgument) << outcome.end.status;
   EXPECT_EQ(session->View().position, 30u);
-  const Outcome full = RunTurn(*engine, NewTurn(Generate(session, std::string(10, 'b'), 1)));
+  const Outcome full = RunTurn(*engine, MakeTurn(Generate(session, std::string(10, 'b'), 1)));
   EXPECT_EQ(full.end.reason, FinishReason::kContext);
   EXPECT_EQ(full.end.position, 40u);
 }
@@ -55,12 +45,12 @@ TEST(EngineAdmission, StalledReadersTakeNoPlaceInTheBatch) {
   TestEngine engine("{}", 0, {.max_batch_sequences = 2, .stream_buffer_bytes = 512});
   std::vector<std::shared_ptr<SessionTurn>> stalled;
   for (int i = 0; i < 6; ++i) {
-    stalled.push_back(NewTurn(Generate(engine.Open(), "s", 50000)));
+    stalled.push_back(MakeTurn(Generate(engine.Open(), "s", 50000)));
     ASSERT_TRUE(engine.Start(stalled.back()).ok());
   }
   SessionTurnRequest request = Generate(engine.Open(), "f", 50);
   request.deadline = MonotonicTime::Now() + absl::Seconds(20);
-  const Outcome outcome = RunTurn(*engine, NewTurn(request));
+  const Outcome outcome = RunTurn(*engine, MakeTurn(request));
   EXPECT_TRUE(outcome.end.status.ok()) << outcome.end.status;
   for (const auto& turn : stalled)
     EXPECT_TRUE(turn->stream.Full()) << "a turn with a stalled reader should be paused";
@@ -79,7 +69,7 @@ TEST(EngineAdmission, SilentAppendsTakeNoPlaceInTheBatch) {
   }
   SessionTurnRequest request = Generate(engine.Open(), "f", 50);
   request.deadline = MonotonicTime::Now() + absl::Seconds(20);
-  const Outcome outcome = RunTurn(*engine, NewTurn(request));
+  const Outcome outcome = RunTurn(*engine, MakeTurn(request));
   EXPECT_TRUE(outcome.end.status.ok()) << outcome.end.status;
   CancelAll(*engine, silent);
 }
@@ -95,14 +85,14 @@ TEST(EngineAdmission, TurnsThatWaitForTheirClientsStopNoTurn) {
   for (int i = 0; i < 1100; ++i) {
     const bool appends = i % 100 != 0;
     turns.push_back(appends ? NewAppend(engine.Open())
-                            : NewTurn(Generate(engine.Open(), "s", 50000)));
+                            : MakeTurn(Generate(engine.Open(), "s", 50000)));
     ASSERT_TRUE(engine.Start(turns.back()).ok()) << i;
     while (!appends && !turns.back()->stream.Full()) absl::SleepFor(absl::Milliseconds(1));
     engine->Flush();  // the engine has admitted the turn, or does so before the next message
   }
   SessionTurnRequest request = Generate(engine.Open(), "f", 50);
   request.deadline = MonotonicTime::Now() + absl::Seconds(20);
-  const Outcome outcome = RunTurn(*engine, NewTurn(request));
+  const Outcome outcome = RunTurn(*engine, MakeTurn(request));
   EXPECT_TRUE(outcome.end.status.ok()) << outcome.end.status;
   EXPECT_EQ(outcome.tokens.size(), 50u);
   // They all go on when their clients do.
@@ -119,19 +109,19 @@ TEST(EngineAdmission, TurnsThatWaitForTheirClientsStopNoTurn) {
 
 // A turn that computes until it is cancelled.
 std::shared_ptr<SessionTurn> NewBusy(std::shared_ptr<Session> session) {
-  return NewTurn(Generate(std::move(session), "b", 60000));
+  return MakeTurn(Generate(std::move(session), "b", 60000));
 }
 
-constexpr char kSlow[] = R"({"step_delay_us": 500})";
+constexpr char kStepsOfHalfAMs[] = R"({"step_delay_us": 500})";
 
 TEST(EngineAdmission, OpenTurnsAreBounded) {
-  TestEngine engine(kSlow, 0, {.max_batch_sequences = 2, .max_open_turns = 3});
+  TestEngine engine(kStepsOfHalfAMs, 0, {.max_batch_sequences = 2, .max_open_turns = 3});
   std::vector<std::shared_ptr<SessionTurn>> busy;
   for (int i = 0; i < 3; ++i) {
     busy.push_back(NewBusy(engine.Open()));
     ASSERT_TRUE(engine.Start(busy.back()).ok());
   }
-  const auto next = NewTurn(Generate(engine.Open(), "f", 50));
+  const auto next = MakeTurn(Generate(engine.Open(), "f", 50));
   ASSERT_TRUE(engine.Start(next).ok());
   absl::SleepFor(absl::Milliseconds(50));
   EXPECT_TRUE(std::holds_alternative<std::monostate>(next->stream.Next()))
@@ -143,7 +133,7 @@ TEST(EngineAdmission, OpenTurnsAreBounded) {
 
 // At most max_waiting_turns turns wait, to be admitted or for a place in the batch.
 TEST(EngineAdmission, TheQueueIsBounded) {
-  TestEngine engine(kSlow, 0,
+  TestEngine engine(kStepsOfHalfAMs, 0,
                     {.max_batch_sequences = 8, .max_open_turns = 3, .max_waiting_turns = 2});
   std::vector<std::shared_ptr<SessionTurn>> turns;
   for (int i = 0; i < 5; ++i) {
@@ -184,20 +174,20 @@ TEST(EngineAdmission, SecondWritersTakeNoPlaceInTheQueue) {
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(engine.Start(NewAppend(session)).code(), absl::StatusCode::kAborted) << i;
   }
-  EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(engine.Open(), "f", 5))).end.status.ok());
+  EXPECT_TRUE(RunTurn(*engine, MakeTurn(Generate(engine.Open(), "f", 5))).end.status.ok());
   CancelAll(*engine, {first});
 }
 
 // A turn that finds no place in the queue drops its session's lease.
 TEST(EngineAdmission, ARefusedTurnGivesTheSessionBack) {
-  TestEngine engine(kSlow, 0,
+  TestEngine engine(kStepsOfHalfAMs, 0,
                     {.max_batch_sequences = 1, .max_open_turns = 1, .max_waiting_turns = 0});
   const auto running = NewBusy(engine.Open());
   ASSERT_TRUE(engine.Start(running).ok());
   engine->Flush();
   engine->Flush();
   const auto session = engine.Open();
-  EXPECT_EQ(engine.Start(NewTurn(Generate(session, "f", 5))).code(),
+  EXPECT_EQ(engine.Start(MakeTurn(Generate(session, "f", 5))).code(),
             absl::StatusCode::kResourceExhausted);
   EXPECT_FALSE(session->View().turn_running);
   CancelAll(*engine, {running});

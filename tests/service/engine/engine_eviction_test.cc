@@ -7,18 +7,13 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "tests/service/engine/engine_fixture.h"
+#include "tests/service/engine/restores/dense_model.h"
 
 namespace longstream {
 namespace {
 
-const TestModel kDense{LONGSTREAM_BINARY_DIR "/plugins/dense.cpu.so",
-                       LONGSTREAM_SOURCE_DIR "/models/demo/dense"};
 const TestModel kHypenet{LONGSTREAM_BINARY_DIR "/plugins/hypenet.cpu.so",
                          LONGSTREAM_SOURCE_DIR "/models/demo/hypenet"};
-
-std::shared_ptr<SessionTurn> NewTurn(SessionTurnRequest request) {
-  return std::make_shared<SessionTurn>(std::move(request));
-}
 
 // The bytes of a session that holds, or has reserved, `tokens` tokens.
 uint64_t BytesFor(const TestModel& model, uint64_t tokens) {
@@ -44,7 +39,7 @@ void SetBudget(TestEngine& engine, uint64_t bytes) {
 void EvictAll(TestEngine& engine) {
   const uint64_t budget = engine->model().backend().memory().budget;
   SetBudget(engine, TurnDemand::Held(engine->model().backend().info(), 1));
-  EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(engine.Open(), "e", 1))).end.status.ok());
+  EXPECT_TRUE(RunTurn(*engine, MakeTurn(Generate(engine.Open(), "e", 1))).end.status.ok());
   SetBudget(engine, budget);
 }
 
@@ -74,16 +69,16 @@ TEST(EngineEviction, ATurnComputesEvictedCachesAgainAndReportsIt) {
   TestEngine engine("{}", 64 << 20, {}, kHypenet);
   const auto same = undisturbed.Open();
   const auto session = engine.Open();
-  RunTurn(*undisturbed, NewTurn(Generate(same, std::string(200, 'a'), 30)));
-  RunTurn(*engine, NewTurn(Generate(session, std::string(200, 'a'), 30)));
+  RunTurn(*undisturbed, MakeTurn(Generate(same, std::string(200, 'a'), 30)));
+  RunTurn(*engine, MakeTurn(Generate(session, std::string(200, 'a'), 30)));
   EvictAll(engine);
   ASSERT_FALSE(HasCaches(session));
   EXPECT_EQ(session->View().position, 230u);
   SessionTurnRequest request = Generate(same, "and then", 20);
   request.log_probs = true;
-  const Outcome expected = RunTurn(*undisturbed, NewTurn(request));
+  const Outcome expected = RunTurn(*undisturbed, MakeTurn(request));
   request.session = session;
-  const Outcome found = RunTurn(*engine, NewTurn(request));
+  const Outcome found = RunTurn(*engine, MakeTurn(request));
   EXPECT_TRUE(found.end.status.ok()) << found.end.status;
   EXPECT_EQ(found.tokens, expected.tokens);
   ASSERT_EQ(found.log_probs.size(), expected.log_probs.size());
@@ -108,10 +103,10 @@ TEST(EngineEviction, AFastSessionReadsItsHistoryAsOnePrefill) {
     ASSERT_TRUE(lease.ok());
     lease->state().recompute = Recompute::kFast;
   }
-  RunTurn(*engine, NewTurn(Generate(session, std::string(100, 'a'), 30)));
+  RunTurn(*engine, MakeTurn(Generate(session, std::string(100, 'a'), 30)));
   EvictAll(engine);
   ASSERT_FALSE(HasCaches(session));
-  const Outcome outcome = RunTurn(*engine, NewTurn(Generate(session, "b", 2)));
+  const Outcome outcome = RunTurn(*engine, MakeTurn(Generate(session, "b", 2)));
   EXPECT_TRUE(outcome.end.status.ok()) << outcome.end.status;
   EXPECT_EQ(outcome.end.usage.recomputed_tokens, 129u);
   EXPECT_EQ(StateOf(session).feed.runs(),
@@ -124,26 +119,26 @@ TEST(EngineEviction, ACancelledReplayIsNotLost) {
   TestEngine engine("{}", 64 << 20, {.max_steps_in_flight = 1}, kHypenet);
   const auto same = undisturbed.Open();
   const auto session = engine.Open();
-  RunTurn(*undisturbed, NewTurn(Generate(same, "abc", 200)));
-  RunTurn(*engine, NewTurn(Generate(session, "abc", 200)));
+  RunTurn(*undisturbed, MakeTurn(Generate(same, "abc", 200)));
+  RunTurn(*engine, MakeTurn(Generate(session, "abc", 200)));
   EvictAll(engine);
   ASSERT_FALSE(HasCaches(session));
-  const auto cancelled = NewTurn(Generate(session, "never", 50));
+  const auto cancelled = MakeTurn(Generate(session, "never", 50));
   ASSERT_TRUE(engine.Start(cancelled).ok());
   while (!HasCaches(session)) absl::SleepFor(absl::Microseconds(50));
   cancelled->Cancel();
   engine->Wake();
   EXPECT_TRUE(absl::IsCancelled(ReadToEnd(*cancelled).end.status));
   EXPECT_EQ(session->View().position, 203u);
-  const Outcome found = RunTurn(*engine, NewTurn(Generate(session, "go on", 20)));
-  EXPECT_EQ(found.tokens, RunTurn(*undisturbed, NewTurn(Generate(same, "go on", 20))).tokens);
+  const Outcome found = RunTurn(*engine, MakeTurn(Generate(session, "go on", 20)));
+  EXPECT_EQ(found.tokens, RunTurn(*undisturbed, MakeTurn(Generate(same, "go on", 20))).tokens);
   EXPECT_EQ(found.end.usage.reused_tokens + found.end.usage.recomputed_tokens, 202u);
 }
 
 TEST(EngineEviction, AForkOfAnEvictedSessionHasItsTokens) {
   TestEngine engine("{}", 64 << 20, {}, kDense);
   const auto session = engine.Open();
-  RunTurn(*engine, NewTurn(Generate(session, "abc", 40)));
+  RunTurn(*engine, MakeTurn(Generate(session, "abc", 40)));
   EvictAll(engine);
   ASSERT_FALSE(HasCaches(session));
   TurnLease lease = engine.NewSession(SessionId{7, 7});
@@ -151,8 +146,8 @@ TEST(EngineEviction, AForkOfAnEvictedSessionHasItsTokens) {
   ASSERT_TRUE(Fork(*engine, session, std::move(lease)).ok());
   EXPECT_FALSE(HasCaches(fork));
   EXPECT_EQ(fork->View().position, 43u);
-  const Outcome of_fork = RunTurn(*engine, NewTurn(Generate(fork, "x", 20)));
-  const Outcome of_source = RunTurn(*engine, NewTurn(Generate(session, "x", 20)));
+  const Outcome of_fork = RunTurn(*engine, MakeTurn(Generate(fork, "x", 20)));
+  const Outcome of_source = RunTurn(*engine, MakeTurn(Generate(session, "x", 20)));
   EXPECT_TRUE(of_fork.end.status.ok()) << of_fork.end.status;
   EXPECT_EQ(of_fork.tokens, of_source.tokens);
   EXPECT_EQ(of_fork.end.usage.recomputed_tokens, 42u);
@@ -163,14 +158,14 @@ TEST(EngineEviction, AForkOfAnEvictedSessionHasItsTokens) {
 TEST(EngineEviction, RunningTurnsKeepTheirCaches) {
   TestEngine engine("{}", 0, {.stream_buffer_bytes = 512});
   const uint64_t state = engine->model().backend().info().state_bytes_per_sequence;
-  const auto running = NewTurn(Generate(engine.Open(), "s", 60000));
+  const auto running = MakeTurn(Generate(engine.Open(), "s", 60000));
   ASSERT_TRUE(engine.Start(running).ok());
   while (!running->stream.Full()) absl::SleepFor(absl::Milliseconds(1));
   SetBudget(engine, 3 * state);  // the turn holds its state and a rollback copy
   const auto idle = engine.Open();
   const auto next = engine.Open();
   EXPECT_FALSE(HasCaches(idle));
-  const auto waiting = NewTurn(Generate(next, "w", 5));
+  const auto waiting = MakeTurn(Generate(next, "w", 5));
   ASSERT_TRUE(engine.Start(waiting).ok());
   engine->Flush();
   engine->Flush();
@@ -194,12 +189,12 @@ TEST(EngineEviction, RestoredCachesAreSafeForAWhile) {
   TestEngine engine("{}", BytesFor(kDense, 200), {.restored_safe = safe}, kDense);
   const auto first = engine.Open();
   const auto second = engine.Open();
-  RunTurn(*engine, NewTurn(Generate(first, "abc", 100)));
-  RunTurn(*engine, NewTurn(Generate(second, "abc", 180)));
+  RunTurn(*engine, MakeTurn(Generate(first, "abc", 100)));
+  RunTurn(*engine, MakeTurn(Generate(second, "abc", 180)));
   EXPECT_FALSE(HasCaches(first));
-  RunTurn(*engine, NewTurn(Generate(first, "d", 60)));
+  RunTurn(*engine, MakeTurn(Generate(first, "d", 60)));
   EXPECT_FALSE(HasCaches(second));
-  const Outcome waited = RunTurn(*engine, NewTurn(Generate(second, "d", 10)));
+  const Outcome waited = RunTurn(*engine, MakeTurn(Generate(second, "d", 10)));
   EXPECT_TRUE(waited.end.status.ok()) << waited.end.status;
   EXPECT_GT(waited.end.usage.queue_time, safe / 2);
   EXPECT_FALSE(HasCaches(first));
@@ -210,19 +205,20 @@ TEST(EngineEviction, RestoredCachesAreSafeForAWhile) {
 TEST(EngineEviction, SharedPagesCountOnlyIfTheyBecomeFree) {
   TestEngine engine("{}", BytesFor(kDense, 1000), {}, kDense);
   const auto source = engine.Open();
-  RunTurn(*engine, NewTurn(Generate(source, std::string(640, 'a'), 1)));
+  RunTurn(*engine, MakeTurn(Generate(source, std::string(640, 'a'), 1)));
   TurnLease lease = engine.NewSession(SessionId{7, 7});
   const std::shared_ptr<Session> fork = lease.session();
   ASSERT_TRUE(Fork(*engine, source, std::move(lease)).ok());
   const auto other = engine.Open();
-  RunTurn(*engine, NewTurn(Generate(other, std::string(192, 'b'), 1)));
+  RunTurn(*engine, MakeTurn(Generate(other, std::string(192, 'b'), 1)));
   const auto next = engine.Open();
-  EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(next, std::string(256, 'c'), 1))).end.status.ok());
+  EXPECT_TRUE(RunTurn(*engine, MakeTurn(Generate(next, std::string(256, 'c'), 1))).end.status.ok());
   EXPECT_TRUE(HasCaches(source));
   EXPECT_TRUE(HasCaches(fork));
   EXPECT_FALSE(HasCaches(other));
   // A turn that needs all memory evicts the forks too.
-  EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(other, std::string(700, 'd'), 1))).end.status.ok());
+  EXPECT_TRUE(
+      RunTurn(*engine, MakeTurn(Generate(other, std::string(700, 'd'), 1))).end.status.ok());
   EXPECT_FALSE(HasCaches(source));
   EXPECT_FALSE(HasCaches(fork));
 }

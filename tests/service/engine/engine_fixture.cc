@@ -166,6 +166,12 @@ Outcome ReadToEnd(Turn& turn) {
   }
 }
 
+void CancelAll(Engine& engine, const std::vector<std::shared_ptr<SessionTurn>>& turns) {
+  for (const auto& turn : turns) turn->Cancel();
+  engine.Wake();
+  for (const auto& turn : turns) ReadToEnd(*turn);
+}
+
 SessionState StateOf(const std::shared_ptr<Session>& session) {
   const absl::StatusOr<TurnLease> lease = TurnLease::Take(session);
   EXPECT_TRUE(lease.ok()) << lease.status();

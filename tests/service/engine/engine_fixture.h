@@ -75,6 +75,10 @@ class SessionTurn : public Turn {
   const std::shared_ptr<Session> session;
 };
 
+inline std::shared_ptr<SessionTurn> MakeTurn(const SessionTurnRequest& request) {
+  return std::make_shared<SessionTurn>(request);
+}
+
 // Takes the session's lease and starts the turn.
 absl::Status Start(Engine& engine, const std::shared_ptr<SessionTurn>& turn);
 
@@ -133,6 +137,11 @@ absl::Status Fork(Engine& engine, const std::shared_ptr<Session>& source, TurnLe
 Outcome RunTurn(Engine& engine, const std::shared_ptr<SessionTurn>& turn);
 // Reads a started turn to its end.
 Outcome ReadToEnd(Turn& turn);
+
+// Cancels the turns and waits for their ends.
+void CancelAll(Engine& engine, const std::vector<std::shared_ptr<SessionTurn>>& turns);
+
+inline constexpr uint64_t kEndless = 60000;  // tokens that no test generates
 
 // A request that samples with this seed at temperature 1, so that every earlier token changes the
 // results.

@@ -11,10 +11,6 @@
 namespace longstream {
 namespace {
 
-std::shared_ptr<SessionTurn> NewTurn(SessionTurnRequest request) {
-  return std::make_shared<SessionTurn>(std::move(request));
-}
-
 // Idle sessions are evicted, so only sessions with running turns stop an open.
 TEST(EngineMemory, OpenBeyondTheBudgetIsResourceExhausted) {
   TestEngine engine("{}", /*cache_bytes=*/1 << 12);
@@ -27,7 +23,7 @@ TEST(EngineMemory, OpenBeyondTheBudgetIsResourceExhausted) {
     SessionTurnRequest request;
     request.kind = TurnKind::kAppend;  // holds its memory and waits for input
     request.session = *session;
-    turns.push_back(NewTurn(request));
+    turns.push_back(MakeTurn(request));
     ASSERT_TRUE(engine.Start(turns.back()).ok());
     engine->Flush();
     engine->Flush();
@@ -49,17 +45,17 @@ TEST(EngineMemory, FullQueueIsResourceExhausted) {
                     {.max_batch_sequences = 2, .max_waiting_turns = 3});
   std::vector<std::shared_ptr<SessionTurn>> turns;
   for (int i = 0; i < 5; ++i) {
-    turns.push_back(NewTurn(Generate(engine.Open(), "a", 60000)));
+    turns.push_back(MakeTurn(Generate(engine.Open(), "a", 60000)));
     ASSERT_TRUE(engine.Start(turns.back()).ok()) << i;
   }
   const auto session = engine.Open();
-  EXPECT_EQ(engine.Start(NewTurn(Generate(session, "a", 5))).code(),
+  EXPECT_EQ(engine.Start(MakeTurn(Generate(session, "a", 5))).code(),
             absl::StatusCode::kResourceExhausted);
   EXPECT_FALSE(session->View().turn_running) << "a refused turn holds its session";
   for (const auto& turn : turns) turn->Cancel();
   engine->Wake();
   for (const auto& turn : turns) ReadToEnd(*turn);
-  EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "a", 5))).end.status.ok());
+  EXPECT_TRUE(RunTurn(*engine, MakeTurn(Generate(session, "a", 5))).end.status.ok());
 }
 
 // A caller that has learned of a turn's end finds the room that the turn had in the queue. Many
@@ -72,10 +68,10 @@ TEST(EngineMemory, AnEndedTurnHasLeftTheQueue) {
   for (int round = 0; round < 2; ++round) {
     std::vector<std::shared_ptr<SessionTurn>> turns;
     for (size_t i = 0; i < kWaiting + 1; ++i) {
-      turns.push_back(NewTurn(Generate(engine.Open(), "a", 60000)));
+      turns.push_back(MakeTurn(Generate(engine.Open(), "a", 60000)));
       ASSERT_TRUE(engine.Start(turns.back()).ok()) << i;
     }
-    const auto next = NewTurn(Generate(engine.Open(), "a", 1));
+    const auto next = MakeTurn(Generate(engine.Open(), "a", 1));
     for (const auto& turn : turns) turn->Cancel();
     engine->Wake();
     SessionTurn& first = *turns[1];
@@ -92,12 +88,12 @@ TEST(EngineMemory, AnEndedTurnHasLeftTheQueue) {
 // If a reader stops reading, only its own turn pauses, and the reader loses nothing.
 TEST(EngineMemory, SlowReaderPausesItselfAlone) {
   TestEngine engine("{}", 0, {.stream_buffer_bytes = 2048});
-  const std::string expected = RunTurn(*engine, NewTurn(Generate(engine.Open(), "s", 3000))).text;
-  const auto slow = NewTurn(Generate(engine.Open(), "s", 3000));
+  const std::string expected = RunTurn(*engine, MakeTurn(Generate(engine.Open(), "s", 3000))).text;
+  const auto slow = MakeTurn(Generate(engine.Open(), "s", 3000));
   ASSERT_TRUE(engine.Start(slow).ok());
   while (!slow->stream.Full()) absl::SleepFor(absl::Milliseconds(1));
   for (int i = 0; i < 3; ++i) {
-    EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(engine.Open(), "f", 500))).end.status.ok());
+    EXPECT_TRUE(RunTurn(*engine, MakeTurn(Generate(engine.Open(), "f", 500))).end.status.ok());
   }
   EXPECT_TRUE(slow->session->View().turn_running) << "the slow turn should be paused";
   EXPECT_LT(slow->stream.queued_bytes(), 4096u);
@@ -106,11 +102,11 @@ TEST(EngineMemory, SlowReaderPausesItselfAlone) {
 
 TEST(EngineMemory, HighPriorityOvertakesInTheQueue) {
   TestEngine engine(R"({"step_delay_us": 3000})", 0, {.max_batch_sequences = 1});
-  const auto running = NewTurn(Generate(engine.Open(), "a", 10));
-  const auto low = NewTurn(Generate(engine.Open(), "b", 10));
+  const auto running = MakeTurn(Generate(engine.Open(), "a", 10));
+  const auto low = MakeTurn(Generate(engine.Open(), "b", 10));
   SessionTurnRequest request = Generate(engine.Open(), "c", 10);
   request.priority = Priority::kHigh;
-  const auto high = NewTurn(request);
+  const auto high = MakeTurn(request);
   ASSERT_TRUE(engine.Start(running).ok());
   ASSERT_TRUE(engine.Start(low).ok());
   ASSERT_TRUE(engine.Start(high).ok());

@@ -11,10 +11,6 @@
 namespace longstream {
 namespace {
 
-std::shared_ptr<SessionTurn> NewTurn(SessionTurnRequest request) {
-  return std::make_shared<SessionTurn>(std::move(request));
-}
-
 // Returns the only sample of the metric longstream_`name` whose label has this value.
 prometheus::ClientMetric Sample(const TestEngine& engine, const std::string& name,
                                 const std::string& label = "model",
@@ -41,7 +37,7 @@ class EngineMetrics : public testing::Test {
   }
 
   void Run(const SessionTurnRequest& request) {
-    const Outcome outcome = RunTurn(*engine_, NewTurn(request));
+    const Outcome outcome = RunTurn(*engine_, MakeTurn(request));
     EXPECT_TRUE(outcome.end.status.ok()) << outcome.end.status;
     usages_.push_back(outcome.end.usage);
   }
@@ -112,7 +108,7 @@ TEST(EngineAppendMetrics, ThePrefillEndsWithItsLastPiece) {
     SessionTurnRequest request;
     request.kind = TurnKind::kAppend;
     request.session = engine.Open();
-    const auto turn = NewTurn(request);
+    const auto turn = MakeTurn(request);
     ASSERT_TRUE(engine.Start(turn).ok());
     turn->AddInput(Bytes(std::string(tokens, 'a')));
     engine->Wake();
@@ -141,11 +137,11 @@ TEST(EngineGauges, WhoRunsAndWhoWaits) {
   TestEngine engine(R"({"step_delay_us": 1000})", 0,
                     {.max_batch_sequences = 1, .max_open_turns = 2, .stream_buffer_bytes = 512});
   const auto idle = engine.Open();
-  const auto stalled = NewTurn(Generate(engine.Open(), "s", 50000));
+  const auto stalled = MakeTurn(Generate(engine.Open(), "s", 50000));
   ASSERT_TRUE(engine.Start(stalled).ok());
   while (!stalled->stream.Full()) absl::SleepFor(absl::Milliseconds(1));
   for (int i = 0; i < 3; ++i) {
-    turns.push_back(NewTurn(Generate(engine.Open(), "w", 50000)));
+    turns.push_back(MakeTurn(Generate(engine.Open(), "w", 50000)));
     turns.back()->stream.SetReader([turn = turns.back().get()] {
       while (turn->stream.Next().index() == 1) continue;  // up to the last event, without the end
     });

@@ -22,11 +22,6 @@ namespace {
 constexpr absl::Duration kEachStep = absl::Nanoseconds(1);
 // With this slice, a turn keeps its place in a test.
 constexpr absl::Duration kForEver = absl::Hours(1);
-constexpr uint64_t kEndless = 60000;  // tokens that no test generates
-
-std::shared_ptr<SessionTurn> NewTurn(SessionTurnRequest request) {
-  return std::make_shared<SessionTurn>(std::move(request));
-}
 
 SessionTurnRequest WithPriority(SessionTurnRequest request, Priority priority) {
   request.priority = priority;
@@ -34,15 +29,15 @@ SessionTurnRequest WithPriority(SessionTurnRequest request, Priority priority) {
 }
 
 // Reads a turn on the engine's thread, after each step.
-class Reader {
+class PlaceReader {
  public:
   // `on_token` is called with the number of tokens that the reader has taken so far.
-  Reader(std::shared_ptr<SessionTurn> turn, std::function<void(uint64_t)> on_token)
+  PlaceReader(std::shared_ptr<SessionTurn> turn, std::function<void(uint64_t)> on_token)
       : turn_(std::move(turn)), on_token_(std::move(on_token)) {
     turn_->stream.SetReader([this] { Read(); });
   }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
+  PlaceReader(const PlaceReader&) = delete;
+  PlaceReader& operator=(const PlaceReader&) = delete;
 
   Turn& turn() { return *turn_; }
   const std::shared_ptr<SessionTurn>& shared() const { return turn_; }
@@ -84,9 +79,9 @@ class LongTurns {
   void Start(TestEngine& engine, size_t count, Priority priority,
              const std::function<void()>& on_token) {
     for (size_t i = 0; i < count; ++i) {
-      auto reader = std::make_unique<Reader>(
-          NewTurn(WithPriority(Generate(engine.Open(), "long", kEndless, readers_.size() + 1),
-                               priority)),
+      auto reader = std::make_unique<PlaceReader>(
+          MakeTurn(WithPriority(Generate(engine.Open(), "long", kEndless, readers_.size() + 1),
+                                priority)),
           [on_token](uint64_t) { on_token(); });
       const std::shared_ptr<SessionTurn> turn = reader->shared();
       {
@@ -101,11 +96,11 @@ class LongTurns {
     absl::MutexLock lock(&mutex_);
     for (const auto& reader : readers_) reader->turn().Cancel();
   }
-  const std::vector<std::unique_ptr<Reader>>& readers() const { return readers_; }
+  const std::vector<std::unique_ptr<PlaceReader>>& readers() const { return readers_; }
 
  private:
   absl::Mutex mutex_;  // one thread adds readers while the engine's thread cancels them
-  std::vector<std::unique_ptr<Reader>> readers_;
+  std::vector<std::unique_ptr<PlaceReader>> readers_;
 };
 
 struct WaitCase {
@@ -123,15 +118,15 @@ TEST_P(ShortTurns, AreServedBesideLongOnes) {
   constexpr uint64_t kPlaces = 64;
   const WaitCase& param = GetParam();
   LongTurns turns;
-  std::unique_ptr<Reader> reader;
+  std::unique_ptr<PlaceReader> reader;
   uint64_t drawn = 0, drawn_at_start = 0, drawn_at_end = 0;
   absl::Notification done;
   TestEngine engine(
       "{}", 0,
       {.max_batch_sequences = kPlaces, .time_slice = kEachStep, .stream_buffer_bytes = 64 << 20});
   const auto session = engine.Open();
-  reader = std::make_unique<Reader>(
-      NewTurn(WithPriority(Generate(session, "short", 1), param.short_priority)), [&](uint64_t) {
+  reader = std::make_unique<PlaceReader>(
+      MakeTurn(WithPriority(Generate(session, "short", 1), param.short_priority)), [&](uint64_t) {
         drawn_at_end = drawn;
         turns.CancelAll();
         done.Notify();
@@ -203,13 +198,13 @@ TEST(EnginePlaces, NoTokenIsLostOrRepeated) {
   std::vector<Outcome> expected;
   TestEngine alone("{}", 0, {.max_steps_in_flight = 1});
   for (uint64_t i = 0; i < kTurns; ++i) {
-    expected.push_back(RunTurn(*alone, NewTurn(request_of(alone, i))));
+    expected.push_back(RunTurn(*alone, MakeTurn(request_of(alone, i))));
   }
   TestEngine engine("{}", 0,
                     {.max_batch_tokens = 128, .max_batch_sequences = 2, .time_slice = kEachStep});
   std::vector<std::shared_ptr<SessionTurn>> turns;
   for (uint64_t i = 0; i < kTurns; ++i) {
-    turns.push_back(NewTurn(request_of(engine, i)));
+    turns.push_back(MakeTurn(request_of(engine, i)));
     ASSERT_TRUE(engine.Start(turns.back()).ok());
   }
   for (uint64_t i = 0; i < kTurns; ++i) {
@@ -242,9 +237,9 @@ class ParkedTurn : public testing::Test {
   // Runs both turns, and calls `act` on the engine's thread while `second` waits. Returns the end
   // of `second`, which `act` must bring about.
   TurnEnd Run(SessionTurnRequest second_request, const std::function<void(SessionTurn&)>& act) {
-    second_ = std::make_unique<Reader>(NewTurn(std::move(second_request)), nullptr);
-    first_ = std::make_unique<Reader>(
-        NewTurn(Generate(engine_.Open(), "first", kEndless)), [this, act](uint64_t) {
+    second_ = std::make_unique<PlaceReader>(MakeTurn(std::move(second_request)), nullptr);
+    first_ = std::make_unique<PlaceReader>(
+        MakeTurn(Generate(engine_.Open(), "first", kEndless)), [this, act](uint64_t) {
           if (second_->tokens() >= kTokens && !std::exchange(acted_, true)) act(*second_->shared());
         });
     EXPECT_TRUE(engine_.Start(first_->shared()).ok());
@@ -263,7 +258,7 @@ class ParkedTurn : public testing::Test {
     return request;
   }
 
-  std::unique_ptr<Reader> first_, second_;
+  std::unique_ptr<PlaceReader> first_, second_;
   bool acted_ = false;
   TestEngine engine_{"{}", 0, {.max_batch_sequences = 1, .time_slice = kEachStep}};
   const std::shared_ptr<Session> session_ = engine_.Open();
@@ -275,8 +270,8 @@ TEST_F(ParkedTurn, IsRolledBackIfItIsCancelled) {
   EXPECT_EQ(session_->View().position, 0u);
   EXPECT_FALSE(session_->View().turn_running);
   // The session continues as if the turn had never run.
-  EXPECT_EQ(RunTurn(*engine_, NewTurn(Generate(session_, "x", 20))).text,
-            RunTurn(*engine_, NewTurn(Generate(engine_.Open(), "x", 20))).text);
+  EXPECT_EQ(RunTurn(*engine_, MakeTurn(Generate(session_, "x", 20))).text,
+            RunTurn(*engine_, MakeTurn(Generate(engine_.Open(), "x", 20))).text);
 }
 
 TEST_F(ParkedTurn, KeepsWhatWasDelivered) {
@@ -286,9 +281,9 @@ TEST_F(ParkedTurn, KeepsWhatWasDelivered) {
   EXPECT_EQ(position, 6 + second_->tokens());
   // The session continues like one whose turn ended there.
   const auto twin = engine_.Open();
-  RunTurn(*engine_, NewTurn(Generate(twin, "second", position - 6)));
-  EXPECT_EQ(RunTurn(*engine_, NewTurn(Generate(session_, "x", 20))).text,
-            RunTurn(*engine_, NewTurn(Generate(twin, "x", 20))).text);
+  RunTurn(*engine_, MakeTurn(Generate(twin, "second", position - 6)));
+  EXPECT_EQ(RunTurn(*engine_, MakeTurn(Generate(session_, "x", 20))).text,
+            RunTurn(*engine_, MakeTurn(Generate(twin, "x", 20))).text);
 }
 
 TEST_F(ParkedTurn, EndsIfItsSessionIsClosed) {
@@ -303,13 +298,13 @@ TEST_F(ParkedTurn, EndsIfItsSessionIsClosed) {
 TEST(EnginePlaces, ADeadlinePassesWhileATurnWaitsForAPlace) {
   TestEngine engine(R"({"step_delay_us": 1000})", 0,
                     {.max_batch_sequences = 1, .time_slice = kForEver});
-  const auto first = NewTurn(Generate(engine.Open(), "first", kEndless));
+  const auto first = MakeTurn(Generate(engine.Open(), "first", kEndless));
   ASSERT_TRUE(engine.Start(first).ok());
   constexpr absl::Duration kTime = absl::Milliseconds(60);
   const auto session = engine.Open();
   SessionTurnRequest request = Generate(session, "second", 5);
   request.deadline = MonotonicTime::Now() + kTime;
-  const Outcome outcome = RunTurn(*engine, NewTurn(request));
+  const Outcome outcome = RunTurn(*engine, MakeTurn(request));
   EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kDeadlineExceeded) << outcome.end.status;
   EXPECT_TRUE(outcome.tokens.empty());
   EXPECT_GE(outcome.end.usage.queue_time, kTime * 0.9) << "it has waited all the time";
@@ -325,7 +320,7 @@ TEST(EnginePlaces, AbortAllEndsTurnsThatWaitForAPlace) {
                     {.max_batch_sequences = 1, .time_slice = kEachStep});
   std::vector<std::shared_ptr<SessionTurn>> turns;
   for (int i = 0; i < 5; ++i) {
-    turns.push_back(NewTurn(Generate(engine.Open(), "t", kEndless)));
+    turns.push_back(MakeTurn(Generate(engine.Open(), "t", kEndless)));
     ASSERT_TRUE(engine.Start(turns.back()).ok());
   }
   absl::SleepFor(absl::Milliseconds(30));
@@ -343,8 +338,8 @@ TEST(EnginePlaces, TheQueueEndsWithTheFirstPlace) {
   constexpr absl::Duration kStep = absl::Milliseconds(2);
   TestEngine engine(R"({"step_delay_us": 2000})", 0,
                     {.max_batch_sequences = 1, .time_slice = kForEver});
-  const auto first = NewTurn(Generate(engine.Open(), "first", 50));
-  const auto second = NewTurn(Generate(engine.Open(), "second", 5));
+  const auto first = MakeTurn(Generate(engine.Open(), "first", 50));
+  const auto second = MakeTurn(Generate(engine.Open(), "second", 5));
   ASSERT_TRUE(engine.Start(first).ok());
   ASSERT_TRUE(engine.Start(second).ok());
   const TurnUsage usage = ReadToEnd(*second).end.usage;
@@ -367,7 +362,7 @@ TEST(EnginePlaces, ATurnThatWaitsForMemoryIsAdmittedLater) {
   // Room for three sessions and two rollback copies. A score needs two parts of it.
   TestEngine engine("{}", 5 * state, {.max_batch_sequences = 1, .time_slice = kEachStep});
   std::vector<std::shared_ptr<SessionTurn>> turns;
-  for (int i = 0; i < 3; ++i) turns.push_back(NewTurn(Generate(engine.Open(), "t", 40)));
+  for (int i = 0; i < 3; ++i) turns.push_back(MakeTurn(Generate(engine.Open(), "t", 40)));
   for (const auto& turn : turns) ASSERT_TRUE(engine.Start(turn).ok());
   for (const auto& turn : turns) {
     const Outcome outcome = ReadToEnd(*turn);

@@ -19,7 +19,7 @@ namespace {
 // The minimal model has a state of this size, and a second one while a turn runs.
 constexpr uint64_t kState = 32;
 
-std::shared_ptr<SessionTurn> NewTurn(std::shared_ptr<Session> session, uint64_t max_tokens = 5) {
+std::shared_ptr<SessionTurn> NewHello(std::shared_ptr<Session> session, uint64_t max_tokens = 5) {
   return std::make_shared<SessionTurn>(Generate(std::move(session), "hello", max_tokens));
 }
 
@@ -60,7 +60,7 @@ TEST_F(EngineQuotasTest, IdleSessionsOfTheTenantAreEvicted) {
   std::vector<std::shared_ptr<Session>> sessions;
   for (int i = 0; i < 10; ++i) {
     sessions.push_back(engine_.Open(a()));
-    const Outcome outcome = RunTurn(*engine_, NewTurn(sessions.back()));
+    const Outcome outcome = RunTurn(*engine_, NewHello(sessions.back()));
     ASSERT_TRUE(outcome.end.status.ok()) << i << ": " << outcome.end.status;
     ASSERT_LE(CacheBytes(), 4 * kState);
   }
@@ -71,7 +71,7 @@ TEST_F(EngineQuotasTest, IdleSessionsOfTheTenantAreEvicted) {
   EXPECT_TRUE(HasCaches(other)) << "another tenant's sessions stay";
   EXPECT_EQ(engine_.model().EvictionsCounted("quota"), 10.0 - with_caches);
 
-  const Outcome again = RunTurn(*engine_, NewTurn(sessions[0]));
+  const Outcome again = RunTurn(*engine_, NewHello(sessions[0]));
   EXPECT_TRUE(again.end.status.ok()) << again.end.status;
   EXPECT_EQ(again.end.usage.recomputed_tokens, 9u);
   for (const std::shared_ptr<Session>& session : sessions) Close(session);
@@ -83,7 +83,7 @@ TEST_F(EngineQuotasTest, ATurnWaitsForTheTenantsOtherTurns) {
   for (int i = 0; i < 8; ++i) sessions.push_back(engine_.Open(a()));
   std::vector<std::shared_ptr<SessionTurn>> turns;
   for (const std::shared_ptr<Session>& session : sessions) {
-    turns.push_back(NewTurn(session, 200));
+    turns.push_back(NewHello(session, 200));
     ASSERT_TRUE(engine_.Start(turns.back()).ok());
     EXPECT_LE(CacheBytes(), 4 * kState);
   }
@@ -95,7 +95,7 @@ TEST_F(EngineQuotasTest, ATurnWaitsForTheTenantsOtherTurns) {
 
 TEST_F(EngineQuotasTest, AForkTakesItsPart) {
   const std::shared_ptr<Session> source = engine_.Open(a());
-  ASSERT_TRUE(RunTurn(*engine_, NewTurn(source)).end.status.ok());
+  ASSERT_TRUE(RunTurn(*engine_, NewHello(source)).end.status.ok());
   std::vector<std::shared_ptr<Session>> forks;
   for (uint64_t i = 0; i < 6; ++i) {
     TurnLease target = engine_.NewSession(SessionId{7, i}, a());
@@ -111,7 +111,7 @@ TEST_F(EngineQuotasTest, AForkTakesItsPart) {
 
 TEST_F(EngineQuotasTest, ASnapshotTakesItsPart) {
   std::vector<std::shared_ptr<Session>> sessions = {engine_.Open(a())};
-  ASSERT_TRUE(RunTurn(*engine_, NewTurn(sessions[0])).end.status.ok());
+  ASSERT_TRUE(RunTurn(*engine_, NewHello(sessions[0])).end.status.ok());
   for (int i = 0; i < 3; ++i) sessions.push_back(engine_.Open(a()));
   ASSERT_EQ(CacheBytes(), 4 * kState);
   const auto begin = [&](CacheCharge* charge) {
@@ -195,7 +195,7 @@ class OneStateTest : public EngineQuotasTest {
 
 TEST_F(OneStateTest, ATurnThatCanNeverFitIsRefused) {
   const std::shared_ptr<Session> session = engine_.Open(a());
-  const absl::Status refused = RunTurn(*engine_, NewTurn(session)).end.status;
+  const absl::Status refused = RunTurn(*engine_, NewHello(session)).end.status;
   EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
   EXPECT_EQ(refused.message(),
             "quota session_bytes: the tenant's sessions and turns hold 32 bytes, of which 0 are on "

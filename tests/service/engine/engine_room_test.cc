@@ -7,29 +7,17 @@
 
 #include "absl/time/clock.h"
 #include "tests/service/engine/engine_fixture.h"
+#include "tests/service/engine/restores/dense_model.h"
 
 namespace longstream {
 namespace {
-
-std::shared_ptr<SessionTurn> NewTurn(SessionTurnRequest request) {
-  return std::make_shared<SessionTurn>(std::move(request));
-}
 
 // A turn that fits into memory and soon ends.
 std::shared_ptr<SessionTurn> NewSmall(std::shared_ptr<Session> session) {
   SessionTurnRequest request = Generate(std::move(session), "f", 2);
   request.deadline = MonotonicTime::Now() + absl::Seconds(20);
-  return NewTurn(request);
+  return MakeTurn(request);
 }
-
-void CancelAll(Engine& engine, const std::vector<std::shared_ptr<SessionTurn>>& turns) {
-  for (const auto& turn : turns) turn->Cancel();
-  engine.Wake();
-  for (const auto& turn : turns) ReadToEnd(*turn);
-}
-
-const TestModel kDense{LONGSTREAM_BINARY_DIR "/plugins/dense.cpu.so",
-                       LONGSTREAM_SOURCE_DIR "/models/demo/dense"};
 
 uint64_t OnePage() {
   TestEngine engine("{}", 0, {}, kDense);
@@ -57,7 +45,7 @@ class EngineRoom : public testing::Test {
   std::shared_ptr<SessionTurn> TurnOf(uint64_t pages) {
     SessionTurnRequest request = Generate(engine_.Open(), "s", pages * page_tokens_ - 1);
     request.deadline = MonotonicTime::Now() + absl::Seconds(120);
-    return NewTurn(request);
+    return MakeTurn(request);
   }
   // Starts a turn that must wait for memory. It soon ends when it has the memory.
   std::shared_ptr<SessionTurn> StartLarge() {
@@ -70,7 +58,7 @@ class EngineRoom : public testing::Test {
     request.kind = TurnKind::kScore;
     request.prompt = std::vector<int32_t>((kPages - kHeld + 2) * page_tokens_, 'a');
     request.deadline = MonotonicTime::Now() + absl::Seconds(120);
-    return NewTurn(request);
+    return MakeTurn(request);
   }
   static bool Waits(Turn& turn) {
     return std::holds_alternative<std::monostate>(turn.stream.Next());
@@ -96,7 +84,7 @@ TEST_F(RoomHeldByAReader, AnyNumberOfTurnsPassOneThatDoesNotFit) {
   for (int i = 0; i < 300; ++i) {
     SessionTurnRequest request = Generate(small_session_, "f", 2);
     request.kept_tokens = 0;
-    const Outcome small = RunTurn(*engine_, NewTurn(request));
+    const Outcome small = RunTurn(*engine_, MakeTurn(request));
     ASSERT_TRUE(small.end.status.ok()) << i << ": " << small.end.status;
   }
   EXPECT_TRUE(Waits(*large));
@@ -121,7 +109,7 @@ TEST_F(RoomHeldByAReader, WhatCannotFitIsRefusedAtOnce) {
   ASSERT_TRUE(RunTurn(*engine_, NewSmall(session)).end.status.ok());
   SessionTurnRequest request = Generate(session, "x", kPages * page_tokens_ - 3);
   request.deadline = MonotonicTime::Now() + absl::Seconds(60);
-  const Outcome large = RunTurn(*engine_, NewTurn(request));
+  const Outcome large = RunTurn(*engine_, MakeTurn(request));
   EXPECT_EQ(large.end.status.code(), absl::StatusCode::kResourceExhausted) << large.end.status;
   const uint64_t page = OnePage();
   const std::string expected = " more bytes are needed; the budget is " +
@@ -194,11 +182,11 @@ class RoomForHalfAContext : public testing::Test {
 TEST_F(RoomForHalfAContext, MoreThanTheBudgetIsRefusedBesideARunningTurn) {
   const ls_model_info& info = engine_->model().backend().info();
   ASSERT_EQ(info.context_limit * info.kv_bytes_per_token, 2 * kBudget);
-  const auto stream = NewTurn(Generate(engine_.Open(), "abc", info.context_limit / 4));
+  const auto stream = MakeTurn(Generate(engine_.Open(), "abc", info.context_limit / 4));
   ASSERT_TRUE(engine_.Start(stream).ok());
   SessionTurnRequest whole = Generate(engine_.Open(), "abc", 0);
   whole.deadline = MonotonicTime::Now() + absl::Seconds(60);
-  const Outcome refused = RunTurn(*engine_, NewTurn(whole));
+  const Outcome refused = RunTurn(*engine_, MakeTurn(whole));
   EXPECT_EQ(refused.end.status.code(), absl::StatusCode::kResourceExhausted) << refused.end.status;
   const std::string message(refused.end.status.message());
   EXPECT_NE(message.find("max_tokens 0 (the whole context)"), std::string::npos) << message;
@@ -215,12 +203,12 @@ TEST_F(RoomForHalfAContext, MoreThanTheBudgetIsRefusedBesideARunningTurn) {
 // running turn has already used much of its reservation: its session can be evicted later.
 TEST_F(RoomForHalfAContext, ATurnWaitsForTheEndOfAnother) {
   const ls_model_info& info = engine_->model().backend().info();
-  const auto running = NewTurn(Generate(engine_.Open(), "abc", info.context_limit / 4));
+  const auto running = MakeTurn(Generate(engine_.Open(), "abc", info.context_limit / 4));
   ASSERT_TRUE(engine_.Start(running).ok());
   while (running->session->View().position < 2 * info.page_tokens) {
     absl::SleepFor(absl::Milliseconds(1));
   }
-  const auto large = NewTurn(Generate(engine_.Open(), "abc", info.context_limit / 2 - 3));
+  const auto large = MakeTurn(Generate(engine_.Open(), "abc", info.context_limit / 2 - 3));
   ASSERT_TRUE(engine_.Start(large).ok());
   engine_->Flush();
   engine_->Flush();

@@ -15,20 +15,18 @@
 namespace longstream {
 namespace {
 
-constexpr uint64_t kEndless = 60000;  // tokens that no test generates
-
 // Counts the tokens of a turn on the engine's thread, after each step.
-class Reader {
+class CountingReader {
  public:
   // `others`: a count of other turns. The reader notes by how much it grows between two of its own
   // tokens.
-  Reader(std::shared_ptr<SessionTurn> turn, std::atomic<uint64_t>* all,
-         const std::atomic<uint64_t>* others = nullptr)
+  CountingReader(std::shared_ptr<SessionTurn> turn, std::atomic<uint64_t>* all,
+                 const std::atomic<uint64_t>* others = nullptr)
       : turn_(std::move(turn)), all_(all), others_(others) {
     turn_->stream.SetReader([this] { Read(); });
   }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
+  CountingReader(const CountingReader&) = delete;
+  CountingReader& operator=(const CountingReader&) = delete;
 
   SessionTurn& turn() { return *turn_; }
   const std::shared_ptr<SessionTurn>& shared() const { return turn_; }
@@ -97,7 +95,7 @@ class EngineTenantsTest : public testing::Test {
     while (status.ok() && flood_.size() < 1000) {
       auto turn = std::make_shared<SessionTurn>(
           Generate(engine_.Open(tenant("flood")), std::string(400, 'x'), kEndless));
-      flood_.push_back(std::make_unique<Reader>(turn, &flood_tokens_));
+      flood_.push_back(std::make_unique<CountingReader>(turn, &flood_tokens_));
       status = engine_.Start(turn);
     }
     EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
@@ -119,16 +117,16 @@ class EngineTenantsTest : public testing::Test {
 
   const Tenants tenants_;
   std::atomic<uint64_t> flood_tokens_{0}, other_tokens_{0};
-  std::vector<std::unique_ptr<Reader>> flood_;
+  std::vector<std::unique_ptr<CountingReader>> flood_;
   TestEngine engine_{"{}", 0, Options()};
 };
 
 TEST_F(EngineTenantsTest, TheTurnsOfTheOtherTenantGoOnDuringAFlood) {
   Flood();
   for (int i = 0; i < 5; ++i) {
-    Reader reader(std::make_shared<SessionTurn>(
-                      Generate(engine_.Open(tenant("other")), std::string(100, 'y'), 200)),
-                  &other_tokens_, &flood_tokens_);
+    CountingReader reader(std::make_shared<SessionTurn>(
+                              Generate(engine_.Open(tenant("other")), std::string(100, 'y'), 200)),
+                          &other_tokens_, &flood_tokens_);
     const absl::Status started = engine_.Start(reader.shared());
     ASSERT_TRUE(started.ok()) << "the flood has not taken its part of the queue: " << started;
     EXPECT_TRUE(reader.End().status.ok()) << reader.End().status;
@@ -148,11 +146,11 @@ class WeightedTenantsTest : public EngineTenantsTest {
 // As many turns as fit, of both tenants, for a while: the other tenant has about three quarters.
 TEST_F(WeightedTenantsTest, TokensAreSharedByWeight) {
   Flood();
-  std::vector<std::unique_ptr<Reader>> others;
+  std::vector<std::unique_ptr<CountingReader>> others;
   for (int i = 0; i < 6; ++i) {
     auto turn = std::make_shared<SessionTurn>(
         Generate(engine_.Open(tenant("other")), std::string(100, 'y'), kEndless));
-    others.push_back(std::make_unique<Reader>(turn, &other_tokens_));
+    others.push_back(std::make_unique<CountingReader>(turn, &other_tokens_));
     ASSERT_TRUE(engine_.Start(turn).ok()) << i;
   }
   WaitForOtherTokens(500);

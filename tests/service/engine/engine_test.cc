@@ -15,14 +15,10 @@
 namespace longstream {
 namespace {
 
-std::shared_ptr<SessionTurn> NewTurn(SessionTurnRequest request) {
-  return std::make_shared<SessionTurn>(std::move(request));
-}
-
 TEST(Engine, GeneratesAndRemembers) {
   TestEngine engine;
   const auto session = engine.Open();
-  const Outcome first = RunTurn(*engine, NewTurn(Generate(session, "hello", 20)));
+  const Outcome first = RunTurn(*engine, MakeTurn(Generate(session, "hello", 20)));
   ASSERT_TRUE(first.end.status.ok()) << first.end.status;
   EXPECT_EQ(first.end.reason, FinishReason::kMaxTokens);
   EXPECT_EQ(first.tokens.size(), 20u);
@@ -34,7 +30,7 @@ TEST(Engine, GeneratesAndRemembers) {
   EXPECT_EQ(first.end.usage.generated_tokens, 20u);
   EXPECT_EQ(first.end.usage.reused_tokens, 0u);
 
-  const Outcome second = RunTurn(*engine, NewTurn(Generate(session, "", 5)));
+  const Outcome second = RunTurn(*engine, MakeTurn(Generate(session, "", 5)));
   ASSERT_TRUE(second.end.status.ok()) << second.end.status;
   EXPECT_EQ(second.end.usage.reused_tokens, 24u)
       << "all tokens but the last, which the model has not read";
@@ -45,11 +41,11 @@ TEST(Engine, GeneratesAndRemembers) {
 // the seed and the position.
 TEST(Engine, TurnsContinueTheSameStream) {
   TestEngine engine;
-  const Outcome whole = RunTurn(*engine, NewTurn(Generate(engine.Open(), "abc", 30)));
+  const Outcome whole = RunTurn(*engine, MakeTurn(Generate(engine.Open(), "abc", 30)));
   const auto session = engine.Open();
   std::string text;
   for (const char* prompt : {"abc", "", ""}) {
-    text += RunTurn(*engine, NewTurn(Generate(session, prompt, 10))).text;
+    text += RunTurn(*engine, MakeTurn(Generate(session, prompt, 10))).text;
   }
   EXPECT_EQ(text, whole.text);
 }
@@ -61,14 +57,14 @@ TEST(Engine, TokensDoNotDependOnTheBatch) {
     TestEngine engine;
     alone.push_back(
         RunTurn(*engine,
-                NewTurn(Generate(engine.Open(), long_prompt.substr(0, 20u * i + 1), 25, 100 + i)))
+                MakeTurn(Generate(engine.Open(), long_prompt.substr(0, 20u * i + 1), 25, 100 + i)))
             .text);
   }
   TestEngine engine("{}", 0, {.max_batch_tokens = 96, .max_batch_sequences = 8});
   std::vector<std::shared_ptr<SessionTurn>> turns;
   for (int i = 0; i < 12; ++i) {
     turns.push_back(
-        NewTurn(Generate(engine.Open(), long_prompt.substr(0, 20u * i + 1), 25, 100 + i)));
+        MakeTurn(Generate(engine.Open(), long_prompt.substr(0, 20u * i + 1), 25, 100 + i)));
     ASSERT_TRUE(engine.Start(turns.back()).ok());
   }
   for (int i = 0; i < 12; ++i) EXPECT_EQ(ReadToEnd(*turns[i]).text, alone[i]) << "stream " << i;
@@ -76,11 +72,11 @@ TEST(Engine, TokensDoNotDependOnTheBatch) {
 
 TEST(Engine, StopStringIsCutAndNamed) {
   TestEngine engine;
-  const std::string text = RunTurn(*engine, NewTurn(Generate(engine.Open(), "q", 60))).text;
+  const std::string text = RunTurn(*engine, MakeTurn(Generate(engine.Open(), "q", 60))).text;
   const std::string stop = text.substr(20, 3);
   SessionTurnRequest request = Generate(engine.Open(), "q", 60);
   request.stop.strings = {"never in it", stop};
-  const Outcome outcome = RunTurn(*engine, NewTurn(request));
+  const Outcome outcome = RunTurn(*engine, MakeTurn(request));
   EXPECT_EQ(outcome.end.reason, FinishReason::kStopString);
   EXPECT_EQ(outcome.end.stop_string, stop);
   EXPECT_EQ(outcome.text, text.substr(0, text.find(stop)));
@@ -88,13 +84,13 @@ TEST(Engine, StopStringIsCutAndNamed) {
 
 TEST(Engine, StopTokenGivesNoText) {
   TestEngine engine;
-  const Outcome free = RunTurn(*engine, NewTurn(Generate(engine.Open(), "q", 60)));
+  const Outcome free = RunTurn(*engine, MakeTurn(Generate(engine.Open(), "q", 60)));
   const int32_t stop = free.tokens[30];
   const size_t first = static_cast<size_t>(std::find(free.tokens.begin(), free.tokens.end(), stop) -
                                            free.tokens.begin());
   SessionTurnRequest request = Generate(engine.Open(), "q", 60);
   request.stop.token_ids = {stop};
-  const Outcome outcome = RunTurn(*engine, NewTurn(request));
+  const Outcome outcome = RunTurn(*engine, MakeTurn(request));
   EXPECT_EQ(outcome.end.reason, FinishReason::kStopToken);
   EXPECT_EQ(outcome.end.stop_token, stop);
   EXPECT_EQ(outcome.text, free.text.substr(0, first));
@@ -106,7 +102,7 @@ TEST(Engine, MinTokensBansStopTokens) {
   SessionTurnRequest request = Generate(engine.Open(), "q", 40);
   for (int32_t id = 'a'; id <= 'm'; ++id) request.stop.token_ids.push_back(id);
   request.stop.min_tokens = 25;
-  const Outcome outcome = RunTurn(*engine, NewTurn(request));
+  const Outcome outcome = RunTurn(*engine, MakeTurn(request));
   EXPECT_GE(outcome.tokens.size(), 25u);
   for (size_t i = 0; i < 25; ++i) {
     EXPECT_FALSE(outcome.tokens[i] >= 'a' && outcome.tokens[i] <= 'm') << "token " << i;
@@ -116,18 +112,18 @@ TEST(Engine, MinTokensBansStopTokens) {
 TEST(Engine, ContextEndIsAFinishReason) {
   TestEngine engine(R"({"context_limit": 40})");
   const auto session = engine.Open();
-  const Outcome outcome = RunTurn(*engine, NewTurn(Generate(session, std::string(30, 'a'), 0)));
+  const Outcome outcome = RunTurn(*engine, MakeTurn(Generate(session, std::string(30, 'a'), 0)));
   ASSERT_TRUE(outcome.end.status.ok()) << outcome.end.status;
   EXPECT_EQ(outcome.end.reason, FinishReason::kContext);
   EXPECT_EQ(outcome.end.position, 40u);
-  const Outcome again = RunTurn(*engine, NewTurn(Generate(session, "", 5)));
+  const Outcome again = RunTurn(*engine, MakeTurn(Generate(session, "", 5)));
   EXPECT_EQ(again.end.reason, FinishReason::kContext);
   EXPECT_TRUE(again.tokens.empty());
 }
 
 TEST(Engine, UnicodeIsNeverSplit) {
   TestEngine engine(R"({"utf8": true})");
-  const auto turn = NewTurn(Generate(engine.Open(), "q", 400));
+  const auto turn = MakeTurn(Generate(engine.Open(), "q", 400));
   ASSERT_TRUE(engine.Start(turn).ok());
   size_t multi_byte = 0;
   while (true) {
@@ -158,14 +154,14 @@ TEST(Engine, LogProbsAreThoseOfAScore) {
   request.sampling.presence_penalty = 1.0f;
   request.sampling.frequency_penalty = 0.5f;
   request.sampling.logit_bias = {{'A', 2.0f}, {'B', kBanBias}};
-  const Outcome generated = RunTurn(*engine, NewTurn(request));
+  const Outcome generated = RunTurn(*engine, MakeTurn(request));
   ASSERT_EQ(generated.log_probs.size(), 30u);
 
   SessionTurnRequest score;
   score.kind = TurnKind::kScore;
   score.prompt = StateOf(session).tokens;
   score.top_log_probs = 3;
-  const Outcome scored = RunTurn(*engine, NewTurn(score));
+  const Outcome scored = RunTurn(*engine, MakeTurn(score));
   ASSERT_TRUE(scored.end.status.ok()) << scored.end.status;
   ASSERT_EQ(scored.scores.size(), score.prompt.size());
   EXPECT_TRUE(std::isnan(scored.scores[0].log_prob));
@@ -184,7 +180,7 @@ TEST(Engine, ScoreOfOneTokenHasNone) {
   SessionTurnRequest score;
   score.kind = TurnKind::kScore;
   score.prompt = Bytes("a");
-  const Outcome outcome = RunTurn(*engine, NewTurn(score));
+  const Outcome outcome = RunTurn(*engine, MakeTurn(score));
   ASSERT_TRUE(outcome.end.status.ok());
   ASSERT_EQ(outcome.scores.size(), 1u);
   EXPECT_TRUE(std::isnan(outcome.scores[0].log_prob));
@@ -194,12 +190,12 @@ TEST(Engine, ScoreOfOneTokenHasNone) {
 TEST(Engine, AppendedPiecesEqualOnePrompt) {
   const std::string prompt(500, 'p');
   TestEngine engine;
-  const std::string expected = RunTurn(*engine, NewTurn(Generate(engine.Open(), prompt, 20))).text;
+  const std::string expected = RunTurn(*engine, MakeTurn(Generate(engine.Open(), prompt, 20))).text;
   const auto session = engine.Open();
   SessionTurnRequest request;
   request.kind = TurnKind::kAppend;
   request.session = session;
-  const auto turn = NewTurn(request);
+  const auto turn = MakeTurn(request);
   ASSERT_TRUE(engine.Start(turn).ok());
   for (size_t begin = 0; begin < prompt.size(); begin += 77) {
     turn->AddInput(Bytes(prompt.substr(begin, 77)));
@@ -211,7 +207,7 @@ TEST(Engine, AppendedPiecesEqualOnePrompt) {
   const Outcome appended = ReadToEnd(*turn);
   ASSERT_TRUE(appended.end.status.ok()) << appended.end.status;
   EXPECT_EQ(appended.end.position, 500u);
-  const Outcome generated = RunTurn(*engine, NewTurn(Generate(session, "", 20)));
+  const Outcome generated = RunTurn(*engine, MakeTurn(Generate(session, "", 20)));
   EXPECT_EQ(generated.text, expected);
   EXPECT_EQ(generated.end.usage.reused_tokens, 499u);
 }
@@ -225,7 +221,7 @@ TEST(Engine, ForkContinuesAlike) {
     SessionTurnRequest request = Generate(session, prompt, 20);
     request.sampling.presence_penalty = 2.0f;
     request.sampling.penalty_scope = PenaltyScope::kSession;
-    return NewTurn(request);
+    return MakeTurn(request);
   };
   RunTurn(*engine, generate(source, "fork me"));
   TurnLease lease = engine.NewSession(SessionId{1, 1});
@@ -243,7 +239,7 @@ TEST(Engine, PenaltiesSeeTheHistory) {
   SessionTurnRequest request = Generate(engine.Open(), "q", 40);
   request.sampling.temperature = 0.0f;
   request.sampling.presence_penalty = 100.0f;  // the penalty is so large that no byte occurs twice
-  const Outcome outcome = RunTurn(*engine, NewTurn(request));
+  const Outcome outcome = RunTurn(*engine, MakeTurn(request));
   std::set<int32_t> distinct(outcome.tokens.begin(), outcome.tokens.end());
   EXPECT_EQ(distinct.size(), outcome.tokens.size());
 }
@@ -257,12 +253,12 @@ TEST(Engine, PenaltiesCountTheTurnUnlessTheyCountTheSession) {
     SessionTurnRequest request = Generate(session, "q", 1);
     request.sampling.temperature = 0.0f;
     request.sampling.logit_bias = {{'A', 60.0f}};
-    const std::vector<int32_t> first = RunTurn(*engine, NewTurn(request)).tokens;
+    const std::vector<int32_t> first = RunTurn(*engine, MakeTurn(request)).tokens;
     EXPECT_EQ(first, Bytes("A"));
     (presence ? request.sampling.presence_penalty : request.sampling.frequency_penalty) = 100.0f;
     request.sampling.penalty_scope = scope;
     request.max_tokens = 2;
-    return RunTurn(*engine, NewTurn(request)).tokens;
+    return RunTurn(*engine, MakeTurn(request)).tokens;
   };
   for (const bool presence : {true, false}) {
     const std::vector<int32_t> turn = draw(presence, PenaltyScope::kTurn);
@@ -281,10 +277,10 @@ TEST(Engine, PresenceIsNotThatOfThePrompt) {
   for (int i = 0; i < 10; ++i) {
     SessionTurnRequest request = Generate(engine.Open(), even_bytes.substr(0, 118 + i), 1);
     request.sampling.temperature = 0.0f;
-    const std::vector<int32_t> free = RunTurn(*engine, NewTurn(request)).tokens;
+    const std::vector<int32_t> free = RunTurn(*engine, MakeTurn(request)).tokens;
     request.session = engine.Open();
     request.sampling.presence_penalty = 100.0f;
-    EXPECT_EQ(RunTurn(*engine, NewTurn(request)).tokens, free) << i;
+    EXPECT_EQ(RunTurn(*engine, MakeTurn(request)).tokens, free) << i;
   }
 }
 

@@ -15,10 +15,6 @@ namespace {
 
 constexpr std::string_view kReplaced = kReplacementCharacter;
 
-std::shared_ptr<SessionTurn> NewTurn(SessionTurnRequest request) {
-  return std::make_shared<SessionTurn>(std::move(request));
-}
-
 std::string BytesOf(const std::vector<int32_t>& tokens) {
   std::string bytes;
   for (const int32_t token : tokens) bytes += static_cast<char>(token);
@@ -36,7 +32,7 @@ class IncompleteCharacter : public testing::Test {
     request.prompt = Bytes(prompt);
     request.max_tokens = 1;
     request.sampling.logit_bias = {{static_cast<unsigned char>(byte), 100.0f}};
-    Outcome outcome = RunTurn(*engine_, NewTurn(request));
+    Outcome outcome = RunTurn(*engine_, MakeTurn(request));
     EXPECT_TRUE(outcome.end.status.ok()) << outcome.end.status;
     EXPECT_EQ(BytesOf(outcome.tokens), std::string(1, byte));
     return outcome;
@@ -46,7 +42,7 @@ class IncompleteCharacter : public testing::Test {
     SessionTurnRequest request;
     request.kind = TurnKind::kAppend;
     request.session = session;
-    const auto turn = NewTurn(request);
+    const auto turn = MakeTurn(request);
     turn->AddInput(Bytes(text));
     turn->CloseInput();
     const Outcome outcome = RunTurn(*engine_, turn);
@@ -74,13 +70,13 @@ TEST(IncompleteCharacters, TurnsWithoutInputGiveTheTextOfOneTurn) {
   TestEngine engine(R"({"utf8": true})");
   uint64_t cuts = 0;
   for (uint64_t seed = 1; seed <= 8; ++seed) {
-    const Outcome whole = RunTurn(*engine, NewTurn(Generate(engine.Open(), "q", kTokens, seed)));
+    const Outcome whole = RunTurn(*engine, MakeTurn(Generate(engine.Open(), "q", kTokens, seed)));
     const auto session = engine.Open();
     std::string text;
     std::vector<int32_t> tokens;
     Outcome turn;
     while (tokens.size() < kTokens) {
-      turn = RunTurn(*engine, NewTurn(Generate(
+      turn = RunTurn(*engine, MakeTurn(Generate(
                                   session, tokens.empty() ? "q" : "",
                                   1 + tokens.size() * seed % 5 % (kTokens - tokens.size()), seed)));
       ASSERT_TRUE(turn.end.status.ok()) << turn.end.status;
@@ -113,7 +109,7 @@ TEST_F(IncompleteCharacter, IsReplacedOnceBeforeAPrompt) {
   const uint64_t position = session->View().position;
   SessionTurnRequest request = Generate(session, "x", 1);
   request.sampling.logit_bias = {{0xAC, 100.0f}};
-  const auto turn = NewTurn(request);
+  const auto turn = MakeTurn(request);
   ASSERT_TRUE(engine_.Start(turn).ok());
   std::vector<DeltaEvent> deltas;
   for (TurnStream::Item item; !std::holds_alternative<TurnEnd>(item); item = turn->stream.Next()) {
@@ -182,21 +178,21 @@ TEST(IncompleteCharacters, AreReplacedAtTheEndOfTheContext) {
     const auto session = engine.Open();
     SessionTurnRequest request = Generate(session, std::string(39, 'a'), max_tokens);
     request.sampling.logit_bias = {{0xE2, 100.0f}};
-    const Outcome full = RunTurn(*engine, NewTurn(request));
+    const Outcome full = RunTurn(*engine, MakeTurn(request));
     EXPECT_EQ(full.text, kReplaced);
     EXPECT_EQ(full.end.incomplete_character, "");
-    EXPECT_EQ(RunTurn(*engine, NewTurn(Generate(session, "", 5))).text, "");
+    EXPECT_EQ(RunTurn(*engine, MakeTurn(Generate(session, "", 5))).text, "");
   }
   // A prompt fills the context: the turn draws nothing, but still delivers the U+FFFD.
   const auto session = engine.Open();
   SessionTurnRequest request = Generate(session, std::string(30, 'a'), 1);
   request.sampling.logit_bias = {{0xE2, 100.0f}};
-  EXPECT_EQ(RunTurn(*engine, NewTurn(request)).end.incomplete_character, "\xE2");
-  const Outcome outcome = RunTurn(*engine, NewTurn(Generate(session, std::string(9, 'b'), 5)));
+  EXPECT_EQ(RunTurn(*engine, MakeTurn(request)).end.incomplete_character, "\xE2");
+  const Outcome outcome = RunTurn(*engine, MakeTurn(Generate(session, std::string(9, 'b'), 5)));
   EXPECT_EQ(outcome.end.reason, FinishReason::kContext);
   EXPECT_EQ(outcome.text, kReplaced);
   EXPECT_TRUE(outcome.tokens.empty());
-  EXPECT_EQ(RunTurn(*engine, NewTurn(Generate(session, "", 5))).text, "");
+  EXPECT_EQ(RunTurn(*engine, MakeTurn(Generate(session, "", 5))).text, "");
 }
 
 // Runs the turn and cancels it when `tokens` tokens have been delivered.
@@ -224,34 +220,34 @@ TEST(IncompleteCharacters, ComeBackWhenATurnIsRolledBack) {
   const auto session = engine.Open();
   SessionTurnRequest cut = Generate(session, "q", 1);
   cut.sampling.logit_bias = {{0xC3, 100.0f}};
-  ASSERT_EQ(RunTurn(*engine, NewTurn(cut)).end.incomplete_character, "\xC3");
+  ASSERT_EQ(RunTurn(*engine, MakeTurn(cut)).end.incomplete_character, "\xC3");
   for (const char* prompt : {"", "x"}) {
-    CancelAfter(engine, NewTurn(Generate(session, prompt, 100000)), 2);
+    CancelAfter(engine, MakeTurn(Generate(session, prompt, 100000)), 2);
     EXPECT_EQ(session->View().position, 2u);
   }
   cut.prompt.clear();
   cut.sampling.logit_bias = {{0xA9, 100.0f}};
-  EXPECT_EQ(RunTurn(*engine, NewTurn(cut)).text, "\u00e9");
+  EXPECT_EQ(RunTurn(*engine, MakeTurn(cut)).text, "\u00e9");
 }
 
 // An aborted turn keeps the tokens up to a delivered one, which may end within a character. Here
 // the text of the tokens before the cancel and the text after it are those of one turn.
 TEST(IncompleteCharacters, AreDeliveredAfterAnAbortThatKeepsThem) {
   TestEngine engine(R"({"utf8": true, "step_delay_us": 1000})");
-  const Outcome whole = RunTurn(*engine, NewTurn(Generate(engine.Open(), "q", 120)));
+  const Outcome whole = RunTurn(*engine, MakeTurn(Generate(engine.Open(), "q", 120)));
   const std::string bytes = BytesOf(whole.tokens);
   uint64_t cuts = 0;
   for (uint64_t tokens = 1; tokens < 30; ++tokens) {
     const auto session = engine.Open();
     SessionTurnRequest request = Generate(session, "q", 100000);
     request.on_abort = OnAbort::kKeep;
-    CancelAfter(engine, NewTurn(request), tokens);
+    CancelAfter(engine, MakeTurn(request), tokens);
     const uint64_t kept = session->View().position - 1;
     ASSERT_GE(kept, tokens);
     ASSERT_LT(kept, 100u);
     const std::string delivered = bytes.substr(0, ValidUtf8Prefix(bytes.substr(0, kept)));
     cuts += delivered.size() < kept ? 1 : 0;
-    const std::string rest = RunTurn(*engine, NewTurn(Generate(session, "", 120 - kept))).text;
+    const std::string rest = RunTurn(*engine, MakeTurn(Generate(session, "", 120 - kept))).text;
     EXPECT_EQ(delivered + rest, whole.text) << kept << " tokens were kept";
   }
   EXPECT_GT(cuts, 0u) << "no turn was cut within a character";
@@ -260,10 +256,10 @@ TEST(IncompleteCharacters, AreDeliveredAfterAnAbortThatKeepsThem) {
 TEST(KeptText, IsTheStopStringAndTheTextAfterIt) {
   TestEngine engine;
   SessionTurnRequest request = Generate(engine.Open(), "q", 60);
-  const std::string text = RunTurn(*engine, NewTurn(request)).text;
+  const std::string text = RunTurn(*engine, MakeTurn(request)).text;
   request.session = engine.Open();
   request.stop.strings = {text.substr(20, 3)};
-  const Outcome outcome = RunTurn(*engine, NewTurn(request));
+  const Outcome outcome = RunTurn(*engine, MakeTurn(request));
   ASSERT_EQ(outcome.end.reason, FinishReason::kStopString);
   EXPECT_EQ(outcome.end.kept_text_bytes, 3u);
   EXPECT_EQ(outcome.text.size() + outcome.end.kept_text_bytes, outcome.tokens.size());

@@ -21,10 +21,6 @@ TestModel Asynchronous() { return {LONGSTREAM_TEST_PLUGIN_DIR "/asynchronous_min
 
 Engine::Options StepsInFlight(size_t most) { return {.max_steps_in_flight = most}; }
 
-std::shared_ptr<SessionTurn> NewTurn(SessionTurnRequest request) {
-  return std::make_shared<SessionTurn>(std::move(request));
-}
-
 // The number of steps that were submitted while another step was in flight (asynchronous.cc).
 uint64_t StepsAhead(TestEngine& engine) { return engine->model().backend().memory().workspace; }
 
@@ -40,7 +36,7 @@ TEST(LookAhead, UpToGridLines) {
   const uint32_t grid = engine->model().backend().info().prefill_grid;
   uint64_t expected = 0;
   for (uint64_t i = 1; i < kTokens; ++i) expected += (kPrompt + i) % grid != 0;
-  RunTurn(*engine, NewTurn(Generate(engine.Open(), "abcd", kTokens)));
+  RunTurn(*engine, MakeTurn(Generate(engine.Open(), "abcd", kTokens)));
   EXPECT_EQ(StepsAhead(engine), expected);
 }
 
@@ -51,7 +47,7 @@ TEST(LookAhead, PromptsInPieces) {
   options.max_batch_tokens = 64;
   options.max_batch_sequences = 8;
   TestEngine engine("{}", 0, options, Asynchronous());
-  RunTurn(*engine, NewTurn(Generate(engine.Open(), std::string(300, 'x'), 1)));
+  RunTurn(*engine, MakeTurn(Generate(engine.Open(), std::string(300, 'x'), 1)));
   EXPECT_EQ(StepsAhead(engine), 4u);
 }
 
@@ -63,7 +59,7 @@ TEST(LookAhead, ATurnThatFollowsKnownTokens) {
   const uint32_t grid = engine->model().backend().info().prefill_grid;
   SessionTurnRequest request = Generate(engine.Open(), "abcd", kTokens);
   request.log_probs = true;
-  const Outcome drawn = RunTurn(*engine, NewTurn(request));
+  const Outcome drawn = RunTurn(*engine, MakeTurn(request));
   const uint64_t ahead_before = StepsAhead(engine);
   const auto followed = std::make_shared<FollowedTokens>([&engine] { engine->Wake(); });
   for (const int32_t token : drawn.tokens) followed->Push(token);
@@ -71,7 +67,7 @@ TEST(LookAhead, ATurnThatFollowsKnownTokens) {
   request.session = engine.Open();
   request.sampling.seed = 99;  // it draws other tokens
   request.followed = followed;
-  const Outcome outcome = RunTurn(*engine, NewTurn(request));
+  const Outcome outcome = RunTurn(*engine, MakeTurn(request));
   ASSERT_TRUE(outcome.end.status.ok()) << outcome.end.status;
   EXPECT_EQ(outcome.tokens, drawn.tokens);
   for (size_t i = 0; i < kTokens; ++i) {
@@ -86,7 +82,7 @@ TEST(LookAhead, NotWherePenaltiesCountWhatIsDrawn) {
   TestEngine engine("{}", 0, StepsInFlight(2), Asynchronous());
   SessionTurnRequest request = Generate(engine.Open(), "abcd", 40);
   request.sampling.frequency_penalty = 0.5f;
-  RunTurn(*engine, NewTurn(request));
+  RunTurn(*engine, MakeTurn(request));
   EXPECT_EQ(StepsAhead(engine), 0u);
 }
 
@@ -94,14 +90,14 @@ TEST(LookAhead, NotWherePenaltiesCountWhatIsDrawn) {
 // after the pieces. Another turn keeps the engine running.
 TEST(LookAhead, InputThatArrivesInFlight) {
   TestEngine engine(R"({"step_delay_us": 10000})", 0, StepsInFlight(2), Asynchronous());
-  const auto other = NewTurn(Generate(engine.Open(), "abcd", 20000));
+  const auto other = MakeTurn(Generate(engine.Open(), "abcd", 20000));
   ASSERT_TRUE(engine.Start(other).ok());
   const std::string prompt(320, 'p');
-  const std::string expected = RunTurn(*engine, NewTurn(Generate(engine.Open(), prompt, 10))).text;
+  const std::string expected = RunTurn(*engine, MakeTurn(Generate(engine.Open(), prompt, 10))).text;
   SessionTurnRequest request;
   request.kind = TurnKind::kAppend;
   request.session = engine.Open();
-  const auto turn = NewTurn(request);
+  const auto turn = MakeTurn(request);
   ASSERT_TRUE(engine.Start(turn).ok());
   for (size_t begin = 0; begin < prompt.size(); begin += 40) {
     turn->AddInput(Bytes(prompt.substr(begin, 40)));
@@ -111,7 +107,7 @@ TEST(LookAhead, InputThatArrivesInFlight) {
   turn->CloseInput();
   engine->Wake();
   EXPECT_EQ(ReadToEnd(*turn).end.position, prompt.size());
-  EXPECT_EQ(RunTurn(*engine, NewTurn(Generate(request.session, "", 10))).text, expected);
+  EXPECT_EQ(RunTurn(*engine, MakeTurn(Generate(request.session, "", 10))).text, expected);
   other->Cancel();
   engine->Wake();
   ReadToEnd(*other);
@@ -121,10 +117,10 @@ TEST(LookAhead, InputThatArrivesInFlight) {
 // equally many tokens in the same time.
 TEST(LookAhead, NobodyIsLeftBehind) {
   TestEngine engine(R"({"step_delay_us": 2000})", 0, StepsInFlight(2), Asynchronous());
-  const auto free = NewTurn(Generate(engine.Open(), "abcd", 20000));
+  const auto free = MakeTurn(Generate(engine.Open(), "abcd", 20000));
   SessionTurnRequest request = Generate(engine.Open(), "abcd", 60);
   request.sampling.presence_penalty = 0.5f;
-  const auto penalised = NewTurn(request);
+  const auto penalised = MakeTurn(request);
   absl::Notification ended;
   // The reader runs on the engine's thread, so `free` takes no further step before it is cancelled.
   penalised->stream.SetReader([&] {
@@ -152,7 +148,7 @@ TEST(LookAhead, TheHostWorksBesideTheDevice) {
   constexpr uint64_t kTokens = 40;
   TestEngine engine("{}", 0, StepsInFlight(2), Asynchronous());
   const uint32_t grid = engine->model().backend().info().prefill_grid;
-  const auto turn = NewTurn(Generate(engine.Open(), "abcd", kTokens));
+  const auto turn = MakeTurn(Generate(engine.Open(), "abcd", kTokens));
   uint64_t heard = 0, read_ahead = 0, late = 0;
   absl::Notification ended;
   turn->stream.SetReader([&] {  // runs on the engine's thread
@@ -177,7 +173,7 @@ TEST(LookAhead, TheHostWorksBesideTheDevice) {
 TEST(LookAhead, TimesAreTheDevices) {
   constexpr uint64_t kTokens = 20;
   TestEngine engine(R"({"step_delay_us": 5000})", 0, StepsInFlight(2), Asynchronous());
-  const Outcome outcome = RunTurn(*engine, NewTurn(Generate(engine.Open(), "abcd", kTokens)));
+  const Outcome outcome = RunTurn(*engine, MakeTurn(Generate(engine.Open(), "abcd", kTokens)));
   const TurnUsage& usage = outcome.end.usage;
   EXPECT_GE(usage.time_to_first_token, absl::Milliseconds(5));
   // The test checks the sum of both times. If a busy host learns of the first token late and of the
@@ -193,7 +189,7 @@ TEST(LookAheadEnd, AFailureBehindTheEndIsNone) {
   std::vector<std::string> texts;
   for (const size_t most : {1, 2}) {
     TestEngine free("{}", 0, StepsInFlight(most), Asynchronous());
-    const Outcome whole = RunTurn(*free, NewTurn(Generate(free.Open(), "q", 60)));
+    const Outcome whole = RunTurn(*free, MakeTurn(Generate(free.Open(), "q", 60)));
     // The stop token must not occur earlier in the text, so that it ends the turn here.
     size_t index = 20;
     const auto is_new = [&](size_t i) {
@@ -210,13 +206,13 @@ TEST(LookAheadEnd, AFailureBehindTheEndIsNone) {
     const auto session = engine.Open();
     SessionTurnRequest request = Generate(session, "q", 60);
     request.stop.token_ids = {whole.tokens[index]};
-    const Outcome outcome = RunTurn(*engine, NewTurn(request));
+    const Outcome outcome = RunTurn(*engine, MakeTurn(request));
     EXPECT_TRUE(outcome.end.status.ok()) << outcome.end.status;
     EXPECT_EQ(outcome.end.reason, FinishReason::kStopToken);
     EXPECT_EQ(outcome.end.position, position + 1);
     EXPECT_EQ(StepsAhead(engine) > 0, most == 2);
     // The next turn needs the stop token to be read, so it fails.
-    EXPECT_EQ(RunTurn(*engine, NewTurn(Generate(session, "", 5))).end.status.code(),
+    EXPECT_EQ(RunTurn(*engine, MakeTurn(Generate(session, "", 5))).end.status.code(),
               absl::StatusCode::kInternal);
     EXPECT_EQ(session->View().position, position + 1);
     texts.push_back(outcome.text);
@@ -229,19 +225,19 @@ TEST(LookAheadEnd, AFailureBehindTheEndIsNone) {
 TEST(LookAheadEnd, AFailureInFlightIsTheTurns) {
   TestEngine engine(R"({"fail_at_position": 30})", 0, StepsInFlight(2), Asynchronous());
   const auto session = engine.Open();
-  const Outcome outcome = RunTurn(*engine, NewTurn(Generate(session, "start", 1000)));
+  const Outcome outcome = RunTurn(*engine, MakeTurn(Generate(session, "start", 1000)));
   EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kInternal);
   EXPECT_EQ(outcome.tokens.size(), 26u)
       << "the tokens at 5 ... 30; the step that reads the last one fails";
   EXPECT_EQ(session->View().position, 0u);
-  EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "start", 5))).end.status.ok());
+  EXPECT_TRUE(RunTurn(*engine, MakeTurn(Generate(session, "start", 5))).end.status.ok());
 }
 
 // The engine knows where the context ends and submits no step beyond it.
 TEST(LookAheadEnd, AtTheContext) {
   TestEngine engine(R"({"context_limit": 40})", 0, StepsInFlight(2), Asynchronous());
   const Outcome outcome =
-      RunTurn(*engine, NewTurn(Generate(engine.Open(), std::string(30, 'a'), 0)));
+      RunTurn(*engine, MakeTurn(Generate(engine.Open(), std::string(30, 'a'), 0)));
   EXPECT_EQ(outcome.end.reason, FinishReason::kContext);
   EXPECT_EQ(outcome.end.position, 40u);
   EXPECT_GT(StepsAhead(engine), 0u);
@@ -262,7 +258,7 @@ void AwaitToken(Turn& turn) {
 TEST(LookAheadEnd, ACancellationTakesTwoStepsAtMost) {
   TestEngine engine("{}", 0, StepsInFlight(2), Asynchronous());
   const auto session = engine.Open();
-  const auto turn = NewTurn(Generate(session, "start", 1000));
+  const auto turn = MakeTurn(Generate(session, "start", 1000));
   uint64_t ahead = 0;
   TurnEnd end;
   absl::Notification ended;
@@ -291,7 +287,7 @@ TEST(LookAheadEnd, ADeadlineTakesTwoStepsAtMost) {
   TestEngine engine(R"({"step_delay_us": 100000})", 0, StepsInFlight(2), Asynchronous());
   SessionTurnRequest request = Generate(engine.Open(), "start", 1000);
   request.deadline = MonotonicTime::Now() + 3.5 * kStep;
-  const Outcome outcome = RunTurn(*engine, NewTurn(request));
+  const Outcome outcome = RunTurn(*engine, MakeTurn(request));
   EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kDeadlineExceeded);
   // At the deadline at most three steps have ended and two are in flight. Of these five steps, all
   // but the first were submitted while another step was in flight.
@@ -303,11 +299,11 @@ TEST(LookAheadEnd, ADeadlineTakesTwoStepsAtMost) {
 TEST(LookAheadEnd, CloseWaitsAndTheOthersGoOn) {
   const std::string slow = R"({"step_delay_us": 3000})";
   TestEngine alone("{}", 0, StepsInFlight(2), Asynchronous());
-  const std::string expected = RunTurn(*alone, NewTurn(Generate(alone.Open(), "other", 60))).text;
+  const std::string expected = RunTurn(*alone, MakeTurn(Generate(alone.Open(), "other", 60))).text;
   TestEngine engine(slow, 0, StepsInFlight(2), Asynchronous());
   const auto session = engine.Open();
-  const auto turn = NewTurn(Generate(session, "start", 1000));
-  const auto other = NewTurn(Generate(engine.Open(), "other", 60));
+  const auto turn = MakeTurn(Generate(session, "start", 1000));
+  const auto other = MakeTurn(Generate(engine.Open(), "other", 60));
   ASSERT_TRUE(engine.Start(turn).ok());
   ASSERT_TRUE(engine.Start(other).ok());
   AwaitToken(*turn);
@@ -325,7 +321,7 @@ TEST(LookAheadEnd, AbortAllEndsWhatIsInFlight) {
   TestEngine engine(R"({"step_delay_us": 3000})", 0, StepsInFlight(2), Asynchronous());
   std::vector<std::shared_ptr<SessionTurn>> turns;
   for (int i = 0; i < 4; ++i) {
-    turns.push_back(NewTurn(Generate(engine.Open(), "start", 1000, 1 + i)));
+    turns.push_back(MakeTurn(Generate(engine.Open(), "start", 1000, 1 + i)));
     ASSERT_TRUE(engine.Start(turns.back()).ok());
   }
   AwaitToken(*turns[0]);

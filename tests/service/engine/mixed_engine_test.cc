@@ -18,7 +18,7 @@ namespace longstream {
 namespace {
 
 // Prompts take so long that the engine waits 1/32 of their time for further turns.
-constexpr char kSlow[] = R"({"step_delay_us": 64000})";
+constexpr char kStepsOf64Ms[] = R"({"step_delay_us": 64000})";
 
 // A prompt of one grid interval, long enough for the engine to measure the cost of a prompt token.
 std::string Prompt(TestEngine& engine) {
@@ -55,7 +55,7 @@ uint64_t TokensBesideAPrompt(uint64_t before, bool costs_are_known = false) {
   bool asked = false;
   absl::Notification done;
   std::shared_ptr<SessionTurn> first, second;
-  TestEngine engine(costs_are_known ? kSlow : "{}", 0, {.max_steps_in_flight = 1});
+  TestEngine engine(costs_are_known ? kStepsOf64Ms : "{}", 0, {.max_steps_in_flight = 1});
   if (costs_are_known) LearnCosts(engine);
   const uint32_t grid = engine->model().backend().info().prefill_grid;
   first = std::make_shared<SessionTurn>(Generate(engine.Open(), "abcd", 10000));
@@ -107,7 +107,7 @@ TEST(MixedEngine, ATurnThatIsCancelledMeanwhileIsNotRead) {
   std::optional<TurnEnd> end;
   absl::Notification done;
   std::shared_ptr<SessionTurn> turn;
-  TestEngine engine(kSlow, 0, {.max_steps_in_flight = 1});
+  TestEngine engine(kStepsOf64Ms, 0, {.max_steps_in_flight = 1});
   LearnCosts(engine);
   turn = std::make_shared<SessionTurn>(Generate(engine.Open(), Prompt(engine), 1));
   turn->stream.SetReader([&] {

@@ -9,19 +9,12 @@
 #include <vector>
 
 #include "service/grammar/matcher.h"
+#include "tests/service/grammar/fits.h"
 
 namespace longstream {
 namespace {
 
 using Expression = GrammarBuilder::Expression;
-
-bool Fits(const Grammar& grammar, std::string_view text) {
-  Matcher matcher(grammar);
-  for (const char byte : text) {
-    if (!matcher.Push(static_cast<uint8_t>(byte))) return false;
-  }
-  return matcher.CanEnd();
-}
 
 Grammar Build(GrammarBuilder& builder, Expression expression) {
   const GrammarBuilder::Rule start = builder.Declare();

@@ -9,23 +9,11 @@
 #include <vector>
 
 #include "service/grammar/grammar_builder.h"
+#include "tests/service/grammar/fits.h"
 #include "tests/service/grammar/random_grammar.h"
 
 namespace longstream {
 namespace {
-
-// Whether the matcher can read the text behind its own.
-bool Reads(Matcher& matcher, std::string_view text) {
-  for (const char byte : text) {
-    if (!matcher.Push(static_cast<uint8_t>(byte))) return false;
-  }
-  return true;
-}
-
-bool Fits(const Grammar& grammar, std::string_view text) {
-  Matcher matcher(grammar);
-  return Reads(matcher, text) && matcher.CanEnd();
-}
 
 // All texts of at most `longest` letters.
 std::vector<std::string> AllTexts(size_t longest) {

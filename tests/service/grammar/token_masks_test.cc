@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "service/grammar/grammar_builder.h"
+#include "tests/service/grammar/fits.h"
 #include "tests/service/grammar/random_grammar.h"
 
 namespace longstream {
@@ -46,13 +47,6 @@ ListedTokens RandomTokens(uint64_t seed, size_t count, std::string_view letters)
     }
   }
   return ListedTokens(std::move(tokens));
-}
-
-bool Reads(Matcher& matcher, std::string_view text) {
-  for (const char byte : text) {
-    if (!matcher.Push(static_cast<uint8_t>(byte))) return false;
-  }
-  return true;
 }
 
 std::vector<bool> Expected(const Grammar& grammar, const Tokenizer& tokens, std::string_view text) {

@@ -14,7 +14,7 @@
 namespace longstream {
 namespace {
 
-constexpr size_t kLongText = 1 << 20;
+constexpr size_t kRacingText = 1 << 20;
 
 class AppendRaceTest : public ServerTest {
  protected:
@@ -26,7 +26,7 @@ class AppendRaceTest : public ServerTest {
 // The call ends before its text is read. When the text thread reaches the text, the call is gone,
 // so the thread must not use it.
 TEST_F(AppendRaceTest, TheCallEndsBeforeItsTextIsRead) {
-  HeldTurns held(&sessions(), kLongText, std::numeric_limits<uint64_t>::max());
+  HeldTurns held(&sessions(), kRacingText, std::numeric_limits<uint64_t>::max());
   for (int i = 0; i < 20; ++i) {
     const std::string id = Open();
     grpc::ClientContext context;

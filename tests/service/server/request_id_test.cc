@@ -49,7 +49,7 @@ bool IsDrawn(const std::string& id) {
   return id.size() == 32 && id.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
-struct Ids {
+struct RequestIds {
   grpc::StatusCode code;
   std::string initial;
   std::string trailing;
@@ -58,7 +58,7 @@ struct Ids {
 class RequestIdTest : public ServerTest {
  protected:
   // Calls GetSession with this id in the metadata; nullptr: with none.
-  Ids Get(const char* id, const std::string& session) {
+  RequestIds Get(const char* id, const std::string& session) {
     grpc::ClientContext context;
     if (id != nullptr) context.AddMetadata(kRequestIdKey, id);
     v1::GetSessionRequest request;
@@ -72,7 +72,7 @@ class RequestIdTest : public ServerTest {
 
 TEST_F(RequestIdTest, ComesBack) {
   const std::string session = Open();
-  Ids ids = Get("my-id", session);
+  RequestIds ids = Get("my-id", session);
   EXPECT_EQ(ids.code, grpc::StatusCode::OK);
   EXPECT_EQ(ids.initial, "my-id");
   EXPECT_EQ(ids.trailing, "") << "only errors repeat it";

@@ -17,13 +17,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr uint64_t kLimit = 1 << 20;
+constexpr uint64_t kHostLimit = 1 << 20;
 constexpr size_t kBig = 10000;
 constexpr size_t kMember = 60000;  // a request may have 65536 bytes
 
 class ServerHostMemoryTest : public ServerTest {
  protected:
-  explicit ServerHostMemoryTest(uint64_t limit = kLimit, uint64_t conversation_limit = 0)
+  explicit ServerHostMemoryTest(uint64_t limit = kHostLimit, uint64_t conversation_limit = 0)
       : ServerTest("{}", 0, MinimalModel::PluginFile(), "", ModelSource().max_batch_tokens,
                    "{% for m in messages %}{{ m.role }}{{ m.content }}{% endfor %}", limit, {},
                    conversation_limit) {}
@@ -59,7 +59,7 @@ class ServerHostMemoryTest : public ServerTest {
   static void ExpectRefused(const grpc::Status& status) {
     EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
     EXPECT_THAT(status.error_message(), HasSubstr("sessions.host_bytes: "));
-    EXPECT_THAT(status.error_message(), HasSubstr("the limit is " + std::to_string(kLimit)));
+    EXPECT_THAT(status.error_message(), HasSubstr("the limit is " + std::to_string(kHostLimit)));
   }
 };
 
@@ -133,7 +133,7 @@ TEST_F(ServerHostMemoryTest, ConversationsBeyondTheLimitAreRefused) {
   ExpectRefused(status);
   EXPECT_THAT(status.error_message(), HasSubstr("input.messages: "));
   EXPECT_EQ(Get(id).position(), position);
-  EXPECT_LE(Held(), kLimit);
+  EXPECT_LE(Held(), kHostLimit);
   const std::string other = Open();
   ExpectRefused(Generate(ChatRequest(other, "a", Member(kMember))).status);
   EXPECT_TRUE(Generate(ChatRequest(id, "more")).status.ok()) << "there is room for a small message";
@@ -147,7 +147,7 @@ TEST_F(ServerHostMemoryTest, ConversationsBeyondTheLimitAreRefused) {
 class ConversationLimitTest : public ServerHostMemoryTest {
  protected:
   static constexpr uint64_t kConversation = 300000;
-  ConversationLimitTest() : ServerHostMemoryTest(kLimit, kConversation) {}
+  ConversationLimitTest() : ServerHostMemoryTest(kHostLimit, kConversation) {}
 };
 
 // One session cannot take the memory of all.
@@ -204,7 +204,7 @@ TEST_F(ServerHostMemoryTest, SessionsBeyondTheLimitAreRefused) {
     if (status.ok()) ids.push_back(session.session_id());
   }
   ExpectRefused(status);
-  EXPECT_GE(ids.size(), kLimit / 4096);
+  EXPECT_GE(ids.size(), kHostLimit / 4096);
   grpc::ClientContext context;
   v1::ForkSessionRequest fork;
   v1::Session session;

@@ -17,7 +17,7 @@ namespace {
 using grpc::StatusCode;
 using testing::HasSubstr;
 
-constexpr uint32_t kTokens = 12;
+constexpr uint32_t kTurnTokens = 12;
 
 std::string TurnIdOf(int number) {
   const std::string digits = std::to_string(number);
@@ -32,7 +32,7 @@ class ServerTurnsTest : public ServerTest {
 
   v1::GenerateRequest TurnRequestOf(const std::string& session, int number) const {
     v1::GenerateRequest request = Request(session);
-    request.set_max_tokens(kTokens);
+    request.set_max_tokens(kTurnTokens);
     request.set_turn_id(TurnIdOf(number));
     return request;
   }
@@ -40,7 +40,7 @@ class ServerTurnsTest : public ServerTest {
   // The answer of an undisturbed turn in a session of its own.
   std::vector<int32_t> Undisturbed() {
     v1::GenerateRequest request = Request(Open());
-    request.set_max_tokens(kTokens);
+    request.set_max_tokens(kTurnTokens);
     return Generate(request).tokens;
   }
 
@@ -118,7 +118,7 @@ TEST_F(ServerTurnsTest, ACommittedTurnIsReplayed) {
   EXPECT_EQ(again.tokens, first.tokens);
   EXPECT_EQ(again.text, first.text);
   ASSERT_EQ(again.deltas.size(), 1u) << "a replay joins the deltas";
-  EXPECT_EQ(again.deltas[0].log_probs_size(), static_cast<int>(kTokens));
+  EXPECT_EQ(again.deltas[0].log_probs_size(), static_cast<int>(kTurnTokens));
   EXPECT_EQ(again.deltas[0].log_probs(7).top_size(), 2);
   EXPECT_EQ(again.finish.SerializeAsString(), first.finish.SerializeAsString());
   EXPECT_EQ(Get(id).position(), position) << "the turn ran again";
@@ -142,7 +142,7 @@ TEST_F(ServerTurnsTest, ACommittedTurnIsReplayed) {
   EXPECT_EQ(turns[0].position(), position);
   EXPECT_EQ(turns[0].finish_reason(), v1::FINISH_REASON_MAX_TOKENS);
   EXPECT_EQ(turns[0].prompt_tokens(), 5u);
-  EXPECT_EQ(turns[0].generated_tokens(), kTokens);
+  EXPECT_EQ(turns[0].generated_tokens(), kTurnTokens);
   EXPECT_EQ(turns[1].start_position(), position);
 }
 
@@ -162,7 +162,7 @@ TEST_F(ServerTurnsTest, AnotherRequestWithTheSameIdIsRefused) {
 
 TEST_F(ServerTurnsTest, AClientThatLostItsConnectionGetsEveryTokenOnce) {
   const std::vector<int32_t> expected = Undisturbed();
-  for (size_t has = 0; has < kTokens; ++has) {
+  for (size_t has = 0; has < kTurnTokens; ++has) {
     const std::string id = Open();
     v1::GenerateRequest request = TurnRequestOf(id, 1);
     const Generated part = ReadSome(request, has);
@@ -172,7 +172,7 @@ TEST_F(ServerTurnsTest, AClientThatLostItsConnectionGetsEveryTokenOnce) {
     ASSERT_TRUE(rest.status.ok()) << rest.status.error_message();
     EXPECT_THAT(rest.started.how(), testing::AnyOf(v1::ATTACH_ATTACHED, v1::ATTACH_REPLAYED));
     EXPECT_EQ(Joined(part.tokens, rest.tokens), expected) << "after " << has << " tokens";
-    EXPECT_EQ(Get(id).position(), 5 + kTokens);
+    EXPECT_EQ(Get(id).position(), 5 + kTurnTokens);
   }
 }
 
@@ -204,7 +204,7 @@ TEST_F(ServerTurnsTest, TheLatestCallReadsTheTurn) {
   if (second.started.how() == v1::ATTACH_ATTACHED && !first.status.ok()) {
     EXPECT_EQ(first.status.error_code(), StatusCode::ABORTED) << first.status.error_message();
   }
-  EXPECT_EQ(Get(id).position(), 5 + kTokens);
+  EXPECT_EQ(Get(id).position(), 5 + kTurnTokens);
 }
 
 TEST_F(ServerTurnsTest, WrongTokensAreRefusedByTheirIndex) {
@@ -227,7 +227,7 @@ TEST_F(ServerTurnsTest, WrongTokensAreRefusedByTheirIndex) {
   expect(wrong, 8, "resume.token_ids[2]: ");
   expect({turn.tokens[0], 100000}, 7, "resume.token_ids[1]: token id 100000 is outside");
   expect({turn.tokens[0], -1}, 7, "resume.token_ids[1]: token id -1 is outside");
-  expect(std::vector<int32_t>(kTokens + 1, turn.tokens[0]), 0, "resume.token_ids[12]: ");
+  expect(std::vector<int32_t>(kTurnTokens + 1, turn.tokens[0]), 0, "resume.token_ids[12]: ");
   expect({255, 1}, 7, "resume.token_ids[1]: the stop id 255 before it");
   expect({turn.tokens[0]}, 7, "resume.position: expected 6 after 1 token ids, found 7");
   expect({}, 3, "resume.position: expected 0 after 0 token ids, found 3");

@@ -16,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr SessionId kId{1, 2};
+constexpr SessionId kTransferred{1, 2};
 constexpr uint64_t kStateBytes = 32;  // of the minimal model
 
 void ExpectRefusal(const absl::Status& status, const std::string& text) {
@@ -29,15 +29,15 @@ class TransfersTest : public testing::Test {
  protected:
   TransfersTest() {
     for (const char* tenant : {"a", "b"}) {
-      EXPECT_TRUE(sessions_.Open(tenant, kId).ok());
-      EXPECT_TRUE(sessions_.Turn({tenant, kId}, "hello", 5).ok());
+      EXPECT_TRUE(sessions_.Open(tenant, kTransferred).ok());
+      EXPECT_TRUE(sessions_.Turn({tenant, kTransferred}, "hello", 5).ok());
     }
   }
   // Exports a session. A turn that has just ended may hold it for a moment longer.
   absl::StatusOr<std::shared_ptr<SessionExport>> Export(const std::string& tenant) {
     absl::StatusOr<std::shared_ptr<SessionExport>> exported;
     EXPECT_TRUE(WaitUntil([&] {
-      exported = sessions_.Export({tenant, kId});
+      exported = sessions_.Export({tenant, kTransferred});
       return !absl::IsAborted(exported.status());
     }));
     return exported;
@@ -88,7 +88,7 @@ TEST_F(TransfersTest, AreLimitedByTenantAndInTotal) {
 TEST_F(TransfersTest, CallsThatFailGiveBackWhatTheyTook) {
   for (int i = 0; i < 10; ++i) {
     EXPECT_TRUE(absl::IsNotFound(sessions_.Export({"a", {3, 4}}).status()));
-    EXPECT_TRUE(absl::IsNotFound(sessions_.Export({"unknown", kId}).status()));
+    EXPECT_TRUE(absl::IsNotFound(sessions_.Export({"unknown", kTransferred}).status()));
     EXPECT_TRUE(absl::IsPermissionDenied(sessions_.BeginImport("unknown").status()));
     EXPECT_EQ(sessions_.UseOf("a").transfers, 0u);
   }
@@ -99,7 +99,7 @@ TEST_F(TransfersTest, TheCachesOfAnExportCountUntilTheyAreRead) {
   auto exported = Export("a");
   ASSERT_TRUE(exported.ok()) << exported.status();
   EXPECT_EQ(sessions_.UseOf("a").cache_bytes, before + kStateBytes);
-  ASSERT_TRUE(sessions_.Close({"a", kId}).ok());
+  ASSERT_TRUE(sessions_.Close({"a", kTransferred}).ok());
   EXPECT_EQ(sessions_.UseOf("a").cache_bytes, kStateBytes) << "the export still has them";
   ReadAll(**exported);
   EXPECT_EQ(sessions_.UseOf("a").cache_bytes, 0u);

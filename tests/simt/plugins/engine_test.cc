@@ -29,10 +29,6 @@ void SetMemory(uint64_t bytes) {
   setenv("LONGSTREAM_SIMT_MACHINE", ("memory=" + std::to_string(bytes)).c_str(), 1);
 }
 
-std::shared_ptr<SessionTurn> NewTurn(SessionTurnRequest request) {
-  return std::make_shared<SessionTurn>(std::move(request));
-}
-
 struct Case {
   std::string backend;
   std::string golden;
@@ -84,7 +80,7 @@ TEST_P(PluginEngineTest, GreedyTokensAreTheCpus) {
       SessionTurnRequest request = Generate(engine.Open(), prompt, 12);
       request.sampling.temperature = 0;
       request.log_probs = true;
-      turns.push_back(NewTurn(request));
+      turns.push_back(MakeTurn(request));
       ASSERT_TRUE(engine.Start(turns.back()).ok());
     }
     outcomes.emplace_back();
@@ -105,11 +101,12 @@ TEST_P(PluginEngineTest, GreedyTokensAreTheCpus) {
 // memory becomes free again.
 TEST_P(PluginEngineTest, CloseWhileItGenerates) {
   TestEngine engine("{}", kBudget, {}, OnSimt());
-  const std::string expected = RunTurn(*engine, NewTurn(Generate(engine.Open(), "other", 10))).text;
+  const std::string expected =
+      RunTurn(*engine, MakeTurn(Generate(engine.Open(), "other", 10))).text;
   const uint64_t before = engine->model().backend().memory().reserved;
   const auto session = engine.Open();
-  const auto turn = NewTurn(Generate(session, "start", 900));
-  const auto other = NewTurn(Generate(engine.Open(), "other", 10));
+  const auto turn = MakeTurn(Generate(session, "start", 900));
+  const auto other = MakeTurn(Generate(engine.Open(), "other", 10));
   ASSERT_TRUE(engine.Start(turn).ok());
   ASSERT_TRUE(engine.Start(other).ok());
   AwaitToken(*turn);
@@ -130,22 +127,22 @@ TEST_P(PluginEngineTest, CloseWhileItGenerates) {
 TEST_P(PluginEngineTest, BudgetIsFull) {
   TestEngine engine("{}", kBudget, {}, OnSimt());
   const auto kept = engine.Open();
-  RunTurn(*engine, NewTurn(Generate(kept, "a", 3)));
-  const std::string expected = RunTurn(*engine, NewTurn(Generate(kept, "b", 3))).text;
+  RunTurn(*engine, MakeTurn(Generate(kept, "a", 3)));
+  const std::string expected = RunTurn(*engine, MakeTurn(Generate(kept, "b", 3))).text;
 
   const auto evicted = engine.Open();
-  RunTurn(*engine, NewTurn(Generate(evicted, "a", 3)));
+  RunTurn(*engine, MakeTurn(Generate(evicted, "a", 3)));
   const auto has_caches = [&evicted] {
     const SessionBytes bytes = evicted->View().bytes;
     return bytes.kv + bytes.window + bytes.state > 0;
   };
   size_t opened = 0;
   for (; has_caches() && opened < 10000; ++opened) {
-    ASSERT_TRUE(RunTurn(*engine, NewTurn(Generate(engine.Open(), "a", 3))).end.status.ok());
+    ASSERT_TRUE(RunTurn(*engine, MakeTurn(Generate(engine.Open(), "a", 3))).end.status.ok());
   }
   EXPECT_GT(opened, 1u);
   ASSERT_FALSE(has_caches());
-  const auto turn = RunTurn(*engine, NewTurn(Generate(evicted, "b", 3)));
+  const auto turn = RunTurn(*engine, MakeTurn(Generate(evicted, "b", 3)));
   EXPECT_EQ(turn.text, expected);
   EXPECT_GT(turn.end.usage.recomputed_tokens, 0u);
 }
@@ -157,12 +154,12 @@ TEST_P(PluginEngineTest, MemoryIsTakenMeanwhile) {
   const auto session = engine.Open();
   const auto control = engine.Open();
   for (const auto& one : {session, control}) {
-    EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(one, "start", 2))).end.status.ok());
+    EXPECT_TRUE(RunTurn(*engine, MakeTurn(Generate(one, "start", 2))).end.status.ok());
   }
   engine->Flush();
   SetMemory(0);
   EXPECT_THROW(TestEngine("{}", kBudget, {}, OnSimt()), std::runtime_error);
-  const Outcome refused = RunTurn(*engine, NewTurn(Generate(session, "x", 6000)));
+  const Outcome refused = RunTurn(*engine, MakeTurn(Generate(session, "x", 6000)));
   EXPECT_EQ(refused.end.status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(refused.end.status.message()), HasSubstr("the device has no "));
   const uint64_t position = control->View().position;
@@ -171,8 +168,8 @@ TEST_P(PluginEngineTest, MemoryIsTakenMeanwhile) {
   engine->Flush();
   SetMemory(kMemory);
   EXPECT_NO_THROW(TestEngine("{}", kBudget, {}, OnSimt()));
-  const Outcome expected = RunTurn(*engine, NewTurn(Generate(control, std::string(80, 'x'), 3)));
-  const Outcome found = RunTurn(*engine, NewTurn(Generate(session, std::string(80, 'x'), 3)));
+  const Outcome expected = RunTurn(*engine, MakeTurn(Generate(control, std::string(80, 'x'), 3)));
+  const Outcome found = RunTurn(*engine, MakeTurn(Generate(session, std::string(80, 'x'), 3)));
   EXPECT_EQ(found.end.status, absl::OkStatus());
   EXPECT_EQ(found.text, expected.text);
 }

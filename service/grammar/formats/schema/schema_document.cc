@@ -17,9 +17,9 @@ namespace {
 
 using Kind = SchemaValue::Kind;
 
-constexpr size_t kMostBytes = 1 << 20;
-constexpr size_t kMostDepth = 100;
-constexpr size_t kMostValues = 100'000;
+constexpr size_t kMostSchemaBytes = 1 << 20;
+constexpr size_t kMostNestedValues = 100;
+constexpr size_t kMostSchemaValues = 100'000;
 // Smaller objects are searched from member to member.
 constexpr size_t kIndexedMembers = 16;
 
@@ -116,8 +116,8 @@ class SchemaReader final : public nlohmann::json_sax<nlohmann::json> {
 
  private:
   SchemaValue& Add(Kind kind) {
-    if (values_.size() == kMostValues) {
-      FailFormat(absl::StrCat("the schema has more than ", kMostValues, " values"));
+    if (values_.size() == kMostSchemaValues) {
+      FailFormat(absl::StrCat("the schema has more than ", kMostSchemaValues, " values"));
     }
     SchemaValue& value = values_.emplace_back();
     value.kind = kind;
@@ -147,8 +147,8 @@ class SchemaReader final : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool Open(Kind kind) {
-    if (open_.size() == kMostDepth) {
-      FailFormat(absl::StrCat("the schema is nested deeper than ", kMostDepth, " levels"));
+    if (open_.size() == kMostNestedValues) {
+      FailFormat(absl::StrCat("the schema is nested deeper than ", kMostNestedValues, " levels"));
     }
     open_.push_back(&Add(kind));
     return true;
@@ -223,8 +223,9 @@ std::string SchemaValue::Text() const {
 }
 
 SchemaDocument::SchemaDocument(std::string_view json, uint32_t first_number) {
-  if (json.size() > kMostBytes) {
-    FailFormat(absl::StrCat("the schema has ", json.size(), " bytes, more than ", kMostBytes));
+  if (json.size() > kMostSchemaBytes) {
+    FailFormat(
+        absl::StrCat("the schema has ", json.size(), " bytes, more than ", kMostSchemaBytes));
   }
   // The parser takes it for the end of the text.
   if (json.find('\0') != std::string_view::npos) FailFormat("the schema has a byte 0");

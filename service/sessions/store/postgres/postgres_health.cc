@@ -16,7 +16,7 @@ constexpr const char* kUsableTables =
     "'snapshots')"
     " AND has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')"
     " AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE')";
-constexpr absl::string_view kWhat = "try to make changes";
+constexpr absl::string_view kWhatPulse = "try to make changes";
 
 // How often the database is asked whether it is there, and for how long an answer may take. Without
 // changes nothing else would notice. A server that is started again misses one question.
@@ -79,11 +79,11 @@ absl::Status PostgresStore::TryToWrite() {
   absl::Status status = CheckServer(connection, options_.require_standby, deadline).status();
   if (!status.ok()) return status;
   const absl::StatusOr<PgResult> id =
-      connection.Query("SELECT encode(id, 'hex') FROM store", {}, deadline, kWhat);
+      connection.Query("SELECT encode(id, 'hex') FROM store", {}, deadline, kWhatPulse);
   if (!id.ok()) return id.status();
   if (PQntuples(id->get()) != 1) return absl::UnavailableError("store: the store has no id");
   if (status = CompareId(PQgetvalue(id->get(), 0, 0)); !status.ok()) return status;
-  const absl::StatusOr<PgResult> usable = connection.Query(kUsableTables, {}, deadline, kWhat);
+  const absl::StatusOr<PgResult> usable = connection.Query(kUsableTables, {}, deadline, kWhatPulse);
   if (!usable.ok()) return usable.status();
   if (absl::string_view(PQgetvalue(usable->get(), 0, 0)) != "4") {
     return absl::UnavailableError("store: tables are missing, or must not be changed");
@@ -93,7 +93,7 @@ absl::Status PostgresStore::TryToWrite() {
                .Query(
                    "INSERT INTO writers(id, last_transaction) VALUES (CAST($1 AS BYTEA), 0)"
                    " ON CONFLICT (id) DO UPDATE SET last_time = now()",
-                   {HexOf(id_)}, deadline, kWhat)
+                   {HexOf(id_)}, deadline, kWhatPulse)
                .status();
   if (status.ok() && connection.warned()) {
     return absl::UnavailableError("store: the standby did not answer");

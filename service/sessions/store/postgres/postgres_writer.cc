@@ -9,7 +9,7 @@
 namespace longstream::store {
 namespace {
 
-constexpr absl::string_view kWhat = "make changes";
+constexpr absl::string_view kWhatWriter = "make changes";
 // Rollback has so long, also after the deadline.
 constexpr absl::Duration kRollback = absl::Seconds(1);
 // While a transaction waits for kTurnsLock alone, the changes of all servers wait behind it.
@@ -82,7 +82,7 @@ std::shared_ptr<PostgresWriter::Answer> PostgresWriter::SendSql(
   for (const std::string& one : text) values.push_back(one.c_str());
   if (PQsendQueryParams(connection_->handle(), sql.c_str(), static_cast<int>(values.size()),
                         nullptr, values.data(), nullptr, nullptr, /*resultFormat=*/1) == 0) {
-    Fail(connection_->LostError(kWhat), "");
+    Fail(connection_->LostError(kWhatWriter), "");
     return nullptr;
   }
   return Expect();
@@ -93,22 +93,22 @@ std::shared_ptr<PostgresWriter::Answer> PostgresWriter::Send(PostgresStatement& 
   if (prepared_.insert(statement.name()).second) {
     if (PQsendPrepare(connection_->handle(), statement.name().c_str(), statement.sql().c_str(), 0,
                       nullptr) == 0) {
-      Fail(connection_->LostError(kWhat), "");
+      Fail(connection_->LostError(kWhatWriter), "");
       return nullptr;
     }
     preparing_.emplace_back(statement.name(), Expect());
   }
   if (!statement.Send(connection_->handle())) {
-    Fail(connection_->LostError(kWhat), "");
+    Fail(connection_->LostError(kWhatWriter), "");
     return nullptr;
   }
   return Expect();
 }
 
 absl::Status PostgresWriter::ReadAnswer() {
-  absl::StatusOr<PgResult> result = connection_->Next(deadline_, kWhat);
+  absl::StatusOr<PgResult> result = connection_->Next(deadline_, kWhatWriter);
   // Null between the answers of two statements.
-  if (result.ok() && *result == nullptr) result = connection_->Next(deadline_, kWhat);
+  if (result.ok() && *result == nullptr) result = connection_->Next(deadline_, kWhatWriter);
   if (result.ok() && *result == nullptr) {
     result = absl::InternalError("store: PostgreSQL's library has no answer to a statement");
   }
@@ -130,11 +130,11 @@ absl::Status PostgresWriter::ReadAnswer() {
     default: {
       const std::string state = SqlState(answer->result.get());
       if (state.empty()) {
-        absl::Status lost = connection_->LostError(kWhat);
+        absl::Status lost = connection_->LostError(kWhatWriter);
         Fail(lost, "");
         return lost;
       }
-      Fail(ErrorOfResult(answer->result.get(), kWhat), state);
+      Fail(ErrorOfResult(answer->result.get(), kWhatWriter), state);
       return absl::OkStatus();
     }
   }
@@ -153,7 +153,7 @@ absl::Status PostgresWriter::WaitFor(const Answer& answer) {
 
 absl::Status PostgresWriter::SendSync() {
   if (PQpipelineSync(connection_->handle()) == 0) {
-    absl::Status lost = connection_->LostError(kWhat);
+    absl::Status lost = connection_->LostError(kWhatWriter);
     Fail(lost, "");
     return lost;
   }

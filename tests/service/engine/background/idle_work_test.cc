@@ -50,7 +50,7 @@ std::shared_ptr<Counts> Begin(TestEngine& engine, int pieces,
   return counts;
 }
 
-Engine::Options OptionsWith(std::shared_ptr<LiveWork> live) {
+Engine::Options LiveOptions(std::shared_ptr<LiveWork> live) {
   Engine::Options options;
   options.live_work = std::move(live);
   options.background_pause = absl::ZeroDuration();
@@ -59,7 +59,7 @@ Engine::Options OptionsWith(std::shared_ptr<LiveWork> live) {
 
 TEST(IdleWork, WaitsForTheLiveWorkOfOtherEngines) {
   const auto live = std::make_shared<LiveWork>();
-  TestEngine engine("{}", 0, OptionsWith(live));
+  TestEngine engine("{}", 0, LiveOptions(live));
   LiveWork::Part part = live->Begin();
   const std::shared_ptr<Counts> counts = Begin(engine, 3);
   for (int i = 0; i < 20; ++i) engine->Flush();
@@ -71,7 +71,7 @@ TEST(IdleWork, WaitsForTheLiveWorkOfOtherEngines) {
 
 TEST(IdleWork, LearnsOfLiveWorkThatBeginsDuringAPiece) {
   const auto live = std::make_shared<LiveWork>();
-  TestEngine engine("{}", 0, OptionsWith(live));
+  TestEngine engine("{}", 0, LiveOptions(live));
   bool is_first = true;
   const std::shared_ptr<Counts> counts = Begin(engine, 3, [&] {
     if (std::exchange(is_first, false)) live->Begin().End();
@@ -82,8 +82,8 @@ TEST(IdleWork, LearnsOfLiveWorkThatBeginsDuringAPiece) {
 
 TEST(IdleWork, TurnsInTheBackgroundOfOtherEnginesWaitForIt) {
   const auto live = std::make_shared<LiveWork>();
-  TestEngine engine("{}", 0, OptionsWith(live));
-  TestEngine other("{}", 0, OptionsWith(live));
+  TestEngine engine("{}", 0, LiveOptions(live));
+  TestEngine other("{}", 0, LiveOptions(live));
   absl::Notification has_begun;
   absl::Notification may_end;
   const std::shared_ptr<Counts> counts = Begin(engine, 1, [&] {

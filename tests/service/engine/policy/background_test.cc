@@ -9,7 +9,7 @@
 namespace longstream {
 namespace {
 
-constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+constexpr uint64_t kMostTurns = std::numeric_limits<uint64_t>::max();
 
 TEST(Background, TakesMemoryThatNobodyNeedsSoon) {
   struct Case {
@@ -17,9 +17,15 @@ TEST(Background, TakesMemoryThatNobodyNeedsSoon) {
     bool may;
   };
   const Case cases[] = {
-      {0, 10, 80, true},      {0, 9, 80, false},  {30, 40, 80, true},
-      {31, 40, 80, false},    {70, 80, 80, true}, {80, 80, 80, false},
-      {kMost, 80, 80, false}, {1, 0, 80, false},  {kMost / 2, kMost, kMost, true},
+      {0, 10, 80, true},
+      {0, 9, 80, false},
+      {30, 40, 80, true},
+      {31, 40, 80, false},
+      {70, 80, 80, true},
+      {80, 80, 80, false},
+      {kMostTurns, 80, 80, false},
+      {1, 0, 80, false},
+      {kMostTurns / 2, kMostTurns, kMostTurns, true},
   };
   for (const Case& c : cases) {
     EXPECT_EQ(BackgroundMayTake(c.wanted, c.free, c.total), c.may)
@@ -33,8 +39,12 @@ TEST(Background, KeepsMemoryWhileOtherWorkHasEnough) {
     bool may;
   };
   const Case cases[] = {
-      {0, 10, 160, true},   {0, 9, 160, false},       {30, 40, 160, true},
-      {31, 40, 160, false}, {kMost, 160, 160, false}, {160, kMost, 160, true},
+      {0, 10, 160, true},
+      {0, 9, 160, false},
+      {30, 40, 160, true},
+      {31, 40, 160, false},
+      {kMostTurns, 160, 160, false},
+      {160, kMostTurns, 160, true},
   };
   for (const Case& c : cases) {
     EXPECT_EQ(BackgroundMayKeep(c.wanted, c.free, c.total), c.may)

@@ -25,22 +25,22 @@ PlaceCandidate Holds(int32_t priority, uint64_t since) {
 PlaceCandidate IsOver(int32_t priority, uint64_t since) {
   return {.priority = priority, .holds_place = true, .slice_is_over = true, .since = since};
 }
-PlaceCandidate Waits(int32_t priority, uint64_t since) {
+PlaceCandidate WaitsForPlace(int32_t priority, uint64_t since) {
   return {.priority = priority, .since = since};
 }
 PlaceCandidate IsNew(int32_t priority, uint64_t since) {
   return {.priority = priority, .is_new = true, .since = since};
 }
 
-struct Case {
+struct PlacesCase {
   const char* name;
   size_t places;
   std::vector<PlaceCandidate> candidates;
   Indices yields, renews, takes;
 };
 
-void ExpectChanges(std::span<const Case> cases) {
-  for (const Case& c : cases) {
+void ExpectChanges(std::span<const PlacesCase> cases) {
+  for (const PlacesCase& c : cases) {
     SCOPED_TRACE(c.name);
     const PlaceChanges changes = SharePlaces(c.candidates, c.places, 0.5, PlaceShares());
     EXPECT_EQ(changes.yields, c.yields);
@@ -50,9 +50,14 @@ void ExpectChanges(std::span<const Case> cases) {
 }
 
 TEST(SharePlaces, AmongTurnsOfOnePriority) {
-  const Case cases[] = {
+  const PlacesCase cases[] = {
       {"no candidates", 2, {}, {}, {}, {}},
-      {"a place for all", 3, {IsNew(kLow, 1), IsOver(kHigh, 1), Waits(kLow, 2)}, {}, {}, {0, 2}},
+      {"a place for all",
+       3,
+       {IsNew(kLow, 1), IsOver(kHigh, 1), WaitsForPlace(kLow, 2)},
+       {},
+       {},
+       {0, 2}},
       {"no turn waits", 2, {IsOver(kNormal, 1), IsOver(kNormal, 1)}, {}, {}, {}},
       {"no slice is over", 1, {Holds(kLow, 1), IsNew(kHigh, 2)}, {}, {}, {}},
       {"a turn yields when its slice is over",
@@ -63,44 +68,44 @@ TEST(SharePlaces, AmongTurnsOfOnePriority) {
        {1}},
       {"only as many yield as wait",
        2,
-       {IsOver(kNormal, 1), IsOver(kNormal, 2), Waits(kNormal, 3)},
+       {IsOver(kNormal, 1), IsOver(kNormal, 2), WaitsForPlace(kNormal, 3)},
        {0},
        {},
        {2}},
       {"the turn that got its place first yields",
        2,
-       {IsOver(kNormal, 7), IsOver(kNormal, 4), Waits(kNormal, 8)},
+       {IsOver(kNormal, 7), IsOver(kNormal, 4), WaitsForPlace(kNormal, 8)},
        {1},
        {},
        {2}},
       {"the turn that has waited longest goes first",
        1,
-       {IsOver(kNormal, 1), Waits(kNormal, 9), Waits(kNormal, 5)},
+       {IsOver(kNormal, 1), WaitsForPlace(kNormal, 9), WaitsForPlace(kNormal, 5)},
        {0},
        {},
        {2}},
       {"a first slice comes soon",
        1,
-       {IsOver(kNormal, 1), Waits(kNormal, 2), IsNew(kNormal, 9)},
+       {IsOver(kNormal, 1), WaitsForPlace(kNormal, 2), IsNew(kNormal, 9)},
        {0},
        {},
        {2}},
       {"first slices and later slices alternate",
        4,
-       {Waits(kNormal, 1), Waits(kNormal, 2), Waits(kNormal, 3), IsNew(kNormal, 8),
-        IsNew(kNormal, 9)},
+       {WaitsForPlace(kNormal, 1), WaitsForPlace(kNormal, 2), WaitsForPlace(kNormal, 3),
+        IsNew(kNormal, 8), IsNew(kNormal, 9)},
        {},
        {},
        {3, 0, 4, 1}},
       {"free places are taken before a turn yields",
        2,
-       {IsOver(kNormal, 1), Waits(kNormal, 2)},
+       {IsOver(kNormal, 1), WaitsForPlace(kNormal, 2)},
        {},
        {},
        {1}},
       {"more turns hold places than there are",
        1,
-       {Holds(kLow, 1), IsOver(kLow, 1), Waits(kLow, 2)},
+       {Holds(kLow, 1), IsOver(kLow, 1), WaitsForPlace(kLow, 2)},
        {1},
        {},
        {2}},
@@ -109,7 +114,7 @@ TEST(SharePlaces, AmongTurnsOfOnePriority) {
 }
 
 TEST(SharePlaces, AmongPriorities) {
-  const Case cases[] = {
+  const PlacesCase cases[] = {
       {"high priority goes first",
        1,
        {IsOver(kNormal, 1), IsNew(kLow, 2), IsNew(kNormal, 2), IsNew(kHigh, 9)},
@@ -130,7 +135,7 @@ TEST(SharePlaces, AmongPriorities) {
        {}},
       {"priorities out of range count as the nearest",
        1,
-       {Waits(-7, 1), Waits(99, 2)},
+       {WaitsForPlace(-7, 1), WaitsForPlace(99, 2)},
        {},
        {},
        {1}},
@@ -144,7 +149,7 @@ TEST(SharePlaces, AStallIsNotCharged) {
   PlaceChanges changes = SharePlaces(candidates, 1, 86400 * 20.0, PlaceShares());
   EXPECT_EQ(changes.takes, Indices{1});
   int decisions = 0;
-  for (candidates = {Waits(kLow, 3), IsOver(kNormal, 4)}; changes.takes != Indices{0};) {
+  for (candidates = {WaitsForPlace(kLow, 3), IsOver(kNormal, 4)}; changes.takes != Indices{0};) {
     changes = SharePlaces(candidates, 1, 1, changes.shares);
     ASSERT_LT(++decisions, 1000);
   }

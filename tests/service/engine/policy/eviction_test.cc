@@ -11,11 +11,11 @@
 namespace longstream {
 namespace {
 
-const MonotonicTime kStart = MonotonicTime::Now();
+const MonotonicTime kFirstUse = MonotonicTime::Now();
 
 EvictionCandidate Candidate(uint64_t bytes, uint64_t prefill, uint64_t decode, int used_at,
                             bool is_leased = false) {
-  return {bytes, {prefill, decode}, is_leased, kStart + absl::Seconds(used_at)};
+  return {bytes, {prefill, decode}, is_leased, kFirstUse + absl::Seconds(used_at)};
 }
 
 EvictionCandidate Stored(EvictionCandidate candidate, uint64_t bytes, uint64_t decode_behind = 0) {

@@ -18,12 +18,10 @@
 #include "service/engine/policy/turn_demand.h"
 #include "service/security/tenants/tenants.h"
 #include "tests/service/engine/engine_fixture.h"
+#include "tests/service/engine/restores/dense_model.h"
 #include "tests/service/wait_until.h"
 
 namespace longstream {
-
-inline const TestModel kDense{LONGSTREAM_BINARY_DIR "/plugins/dense.cpu.so",
-                              LONGSTREAM_SOURCE_DIR "/models/demo/dense"};
 
 // The test decides when, and with which bytes, a snapshot is read.
 class FakeStored final : public StoredCaches {

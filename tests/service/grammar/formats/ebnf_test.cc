@@ -20,14 +20,14 @@ std::string ErrorOfEbnf(const std::string& source) {
   return ErrorOf([&](GrammarBuilder& builder) { return AddEbnf(builder, source); });
 }
 
-struct Case {
+struct EbnfCase {
   std::string source;
   std::vector<std::string> fits;
   std::vector<std::string> others;
 };
 
 TEST(EbnfTest, Fits) {
-  const std::vector<Case> cases = {
+  const std::vector<EbnfCase> cases = {
       {R"(root ::= "a")", {"a"}, {"", "b", "aa"}},
       {"root::=\"a\"\r\n", {"a"}, {}},
       {"# a comment\n\nroot ::= \"a\" # another one\n\n# the end", {"a"}, {}},
@@ -58,7 +58,7 @@ num   ::= [0-9]+
        {"1=1\n", "(1+2)*3=9\n2=2\n"},
        {"1=1", "=\n"}},
   };
-  for (const Case& c : cases) {
+  for (const EbnfCase& c : cases) {
     const absl::StatusOr<Grammar> grammar = BuildEbnf(c.source);
     ASSERT_TRUE(grammar.ok()) << c.source << ": " << grammar.status();
     for (const std::string& text : c.fits) {

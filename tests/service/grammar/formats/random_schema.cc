@@ -11,13 +11,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kNames[] = {"a", "b", "ab", "é", "x\"y", "", "abc", "n\n"};
+constexpr const char* kPropertyNames[] = {"a", "b", "ab", "é", "x\"y", "", "abc", "n\n"};
 constexpr const char* kTypes[] = {"null",   "boolean", "object", "array",
                                   "string", "integer", "number"};
 
 }  // namespace
 
-std::string SchemaMaker::Name() { return kNames[Draw(random_, std::size(kNames))]; }
+std::string SchemaMaker::Name() { return kPropertyNames[Draw(random_, std::size(kPropertyNames))]; }
 
 Json SchemaMaker::MakeDocument() {
   Json schema = Make(3);

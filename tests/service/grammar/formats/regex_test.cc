@@ -22,14 +22,14 @@ std::string ErrorOfRegex(const std::string& pattern, const RegexUse& use = {}) {
   return ErrorOf([&](GrammarBuilder& builder) { return AddRegex(builder, pattern, use); });
 }
 
-struct Case {
+struct RegexCase {
   std::string pattern;
   std::vector<std::string> fits;
   std::vector<std::string> others;
 };
 
-void CheckCases(const std::vector<Case>& cases, const RegexUse& use = {}) {
-  for (const Case& c : cases) {
+void CheckCases(const std::vector<RegexCase>& cases, const RegexUse& use = {}) {
+  for (const RegexCase& c : cases) {
     const absl::StatusOr<Grammar> grammar = BuildRegex(c.pattern, use);
     ASSERT_TRUE(grammar.ok()) << c.pattern << ": " << grammar.status();
     for (const std::string& text : c.fits) EXPECT_TRUE(Fits(*grammar, text)) << c.pattern << text;

@@ -18,13 +18,11 @@ namespace {
 using grpc::StatusCode;
 using testing::HasSubstr;
 
-constexpr uint64_t kEndless = 60000;  // tokens that no test generates
-
 // A turn that begins with the object and ends with it. Its client reads the first tokens only, and
 // the others are too many for the buffers, so the turn pauses.
-class RunningTurn {
+class PausedTurn {
  public:
-  RunningTurn(v1::Longstream::Stub& stub, const std::string& session_id) {
+  PausedTurn(v1::Longstream::Stub& stub, const std::string& session_id) {
     v1::GenerateRequest request;
     request.set_session_id(session_id);
     request.mutable_input()->set_text("hello");
@@ -37,7 +35,7 @@ class RunningTurn {
     }
     EXPECT_TRUE(piece.has_delta());
   }
-  ~RunningTurn() {
+  ~PausedTurn() {
     End();
     v1::GenerateResponse piece;
     while (reader_->Read(&piece)) {
@@ -202,7 +200,7 @@ TEST_F(CompareTest, ASessionIsReadByManyCallsButNotBesideATurn) {
 
   v1::CompareRequest request = Request({"a", "b"});
   request.set_session_id(Open("a"));
-  const RunningTurn turn(stub(), request.session_id());
+  const PausedTurn turn(stub(), request.session_id());
   ExpectRefused(request, StatusCode::ABORTED,
                 "session_id: session " + request.session_id() +
                     " is being opened or forked, or runs a turn; its tokens can be read when this "
@@ -326,7 +324,7 @@ class ImpatientTest : public SmallBuffersTest {
 // An arm may wait for memory as long as no other arm of its call waits for it.
 TEST_F(ImpatientTest, AnArmWaitsForAnotherCall) {
   // It has the memory of the one session that `tight` has room for.
-  RunningTurn holder(stub(), Open("tight"));
+  PausedTurn holder(stub(), Open("tight"));
 
   // The rows of `b` fit into its buffer, so it ends and does not wait for `tight`.
   absl::Notification begun;

@@ -18,8 +18,6 @@ namespace {
 using grpc::StatusCode;
 using testing::HasSubstr;
 
-constexpr uint32_t kEndless = 60000;  // tokens that no test generates
-
 void ExpectRefusal(const TwinnedTurn& turn, StatusCode code, const std::string& message) {
   EXPECT_EQ(turn.status.error_code(), code);
   EXPECT_EQ(turn.status.error_message(), message);

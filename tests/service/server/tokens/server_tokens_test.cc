@@ -16,7 +16,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr char kTemplate[] =
+constexpr char kTokenTemplate[] =
     "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"
     "{{ '[assistant]' if add_generation_prompt }}";
 
@@ -24,7 +24,7 @@ class ServerTokensTest : public ServerTest {
  protected:
   explicit ServerTokensTest(const std::string& tokenizer_json = "")
       : ServerTest("{}", 0, MinimalModel::PluginFile(), tokenizer_json,
-                   ModelSource().max_batch_tokens, kTemplate) {}
+                   ModelSource().max_batch_tokens, kTokenTemplate) {}
 
   grpc::Status Tokenize(const v1::TokenizeRequest& request, v1::TokenizeResponse* response) {
     grpc::ClientContext context;

@@ -12,7 +12,7 @@
 namespace longstream {
 namespace {
 
-constexpr int kSessions = 10'000;
+constexpr int kManySessions = 10'000;
 
 // Ids as different clients make them: random, counted up, and with only the upper bits different.
 enum class Ids { kRandom, kCounted, kHighBits };
@@ -29,14 +29,14 @@ SessionId IdOf(Ids kind, uint64_t i) {
   return {mixed(2 * i + 1), mixed(2 * i + 2)};
 }
 
-AliasConfig Chat(std::vector<AliasArm> arms, std::string name = "chat") {
+AliasConfig ChatWith(std::vector<AliasArm> arms, std::string name = "chat") {
   return {std::move(name), std::move(arms)};
 }
 
 // The number of sessions on each arm.
 std::vector<int> Split(const AliasConfig& alias, Ids ids) {
   std::vector<int> counts(alias.arms.size());
-  for (uint64_t i = 0; i < kSessions; ++i) ++counts[ChooseArm(alias, IdOf(ids, i))];
+  for (uint64_t i = 0; i < kManySessions; ++i) ++counts[ChooseArm(alias, IdOf(ids, i))];
   return counts;
 }
 
@@ -53,8 +53,8 @@ double BinomialCdf(int k, int n, double p) {
 // Whether the count is in the middle 99.9 % of the binomial distribution.
 bool IsPlausible(int count, double p) {
   constexpr double kTail = 0.0005;
-  return BinomialCdf(count, kSessions, p) > kTail &&
-         BinomialCdf(count - 1, kSessions, p) < 1 - kTail;
+  return BinomialCdf(count, kManySessions, p) > kTail &&
+         BinomialCdf(count - 1, kManySessions, p) < 1 - kTail;
 }
 
 TEST(ArmChoiceTest, TheIntervalOfTheTestIsThatOfTheBinomialDistribution) {
@@ -67,21 +67,21 @@ TEST(ArmChoiceTest, TheIntervalOfTheTestIsThatOfTheBinomialDistribution) {
 TEST(ArmChoiceTest, TenThousandSessionsAreSplitByTheWeights) {
   for (const Ids ids : {Ids::kRandom, Ids::kCounted, Ids::kHighBits}) {
     SCOPED_TRACE(static_cast<int>(ids));
-    const std::vector<int> split = Split(Chat({{"dense", 90}, {"hypenet", 10}}), ids);
+    const std::vector<int> split = Split(ChatWith({{"dense", 90}, {"hypenet", 10}}), ids);
     EXPECT_TRUE(IsPlausible(split[0], 0.9)) << split[0];
-    EXPECT_EQ(split[0] + split[1], kSessions);
+    EXPECT_EQ(split[0] + split[1], kManySessions);
     const std::vector<int> even =
-        Split(Chat({{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}, {"e", 1}}), ids);
+        Split(ChatWith({{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}, {"e", 1}}), ids);
     for (const int count : even) EXPECT_TRUE(IsPlausible(count, 0.2)) << count;
-    const std::vector<int> rare = Split(Chat({{"a", 999'000}, {"b", 1'000}}), ids);
+    const std::vector<int> rare = Split(ChatWith({{"a", 999'000}, {"b", 1'000}}), ids);
     EXPECT_TRUE(IsPlausible(rare[1], 0.001)) << rare[1];
   }
 }
 
 TEST(ArmChoiceTest, TheSameSessionHasTheSameArm) {
-  const AliasConfig alias = Chat({{"dense", 90}, {"hypenet", 10}});
-  const AliasConfig turned = Chat({{"hypenet", 10}, {"dense", 90}});
-  const AliasConfig scaled = Chat({{"dense", 900'000}, {"hypenet", 100'000}});
+  const AliasConfig alias = ChatWith({{"dense", 90}, {"hypenet", 10}});
+  const AliasConfig turned = ChatWith({{"hypenet", 10}, {"dense", 90}});
+  const AliasConfig scaled = ChatWith({{"dense", 900'000}, {"hypenet", 100'000}});
   for (uint64_t i = 0; i < 1000; ++i) {
     const SessionId id = IdOf(Ids::kRandom, i);
     const size_t arm = ChooseArm(alias, id);
@@ -94,7 +94,7 @@ TEST(ArmChoiceTest, TheSameSessionHasTheSameArm) {
 // Other releases of the server must choose the same arms: repeats of an OpenSession after an update
 // would otherwise move sessions.
 TEST(ArmChoiceTest, TheChoicesStay) {
-  const AliasConfig alias = Chat({{"dense", 50}, {"hypenet", 50}});
+  const AliasConfig alias = ChatWith({{"dense", 50}, {"hypenet", 50}});
   std::string arms;
   for (uint64_t i = 0; i < 32; ++i) {
     arms += ChooseArm(alias, IdOf(Ids::kCounted, i)) == 0 ? 'd' : 'h';
@@ -104,10 +104,10 @@ TEST(ArmChoiceTest, TheChoicesStay) {
 }
 
 TEST(ArmChoiceTest, SessionsMoveOnlyToAnArmThatGrows) {
-  const AliasConfig before = Chat({{"dense", 90}, {"hwfa2", 5}, {"hypenet", 5}});
-  const AliasConfig after = Chat({{"dense", 90}, {"hwfa2", 5}, {"hypenet", 15}});
+  const AliasConfig before = ChatWith({{"dense", 90}, {"hwfa2", 5}, {"hypenet", 5}});
+  const AliasConfig after = ChatWith({{"dense", 90}, {"hwfa2", 5}, {"hypenet", 15}});
   int moved = 0;
-  for (uint64_t i = 0; i < kSessions; ++i) {
+  for (uint64_t i = 0; i < kManySessions; ++i) {
     const SessionId id = IdOf(Ids::kRandom, i);
     const size_t old_arm = ChooseArm(before, id), new_arm = ChooseArm(after, id);
     if (old_arm == new_arm) continue;
@@ -119,10 +119,10 @@ TEST(ArmChoiceTest, SessionsMoveOnlyToAnArmThatGrows) {
 }
 
 TEST(ArmChoiceTest, SessionsMoveOnlyFromAnArmThatShrinks) {
-  const AliasConfig before = Chat({{"dense", 60}, {"hwfa2", 20}, {"hypenet", 20}});
-  const AliasConfig after = Chat({{"dense", 60}, {"hwfa2", 20}, {"hypenet", 0}});
-  const AliasConfig without = Chat({{"dense", 60}, {"hwfa2", 20}});
-  for (uint64_t i = 0; i < kSessions; ++i) {
+  const AliasConfig before = ChatWith({{"dense", 60}, {"hwfa2", 20}, {"hypenet", 20}});
+  const AliasConfig after = ChatWith({{"dense", 60}, {"hwfa2", 20}, {"hypenet", 0}});
+  const AliasConfig without = ChatWith({{"dense", 60}, {"hwfa2", 20}});
+  for (uint64_t i = 0; i < kManySessions; ++i) {
     const SessionId id = IdOf(Ids::kRandom, i);
     const size_t old_arm = ChooseArm(before, id), new_arm = ChooseArm(after, id);
     EXPECT_NE(new_arm, 2u) << "no session begins on an arm without weight";
@@ -136,7 +136,7 @@ TEST(ArmChoiceTest, ADriftOfTheWeightsMovesEachSessionOnce) {
     const SessionId id = IdOf(Ids::kRandom, i);
     size_t arm = 0;
     for (uint64_t percent = 0; percent <= 100; ++percent) {
-      const size_t now = ChooseArm(Chat({{"old", 100 - percent}, {"new", percent}}), id);
+      const size_t now = ChooseArm(ChatWith({{"old", 100 - percent}, {"new", percent}}), id);
       EXPECT_GE(now, arm) << "back to the old arm at " << percent << " %";
       arm = now;
     }
@@ -145,10 +145,10 @@ TEST(ArmChoiceTest, ADriftOfTheWeightsMovesEachSessionOnce) {
 }
 
 TEST(ArmChoiceTest, AliasesOfTheSameArmsChooseIndependently) {
-  const AliasConfig one = Chat({{"a", 1}, {"b", 1}}, "one"),
-                    two = Chat({{"a", 1}, {"b", 1}}, "two");
+  const AliasConfig one = ChatWith({{"a", 1}, {"b", 1}}, "one"),
+                    two = ChatWith({{"a", 1}, {"b", 1}}, "two");
   int equal = 0;
-  for (uint64_t i = 0; i < kSessions; ++i) {
+  for (uint64_t i = 0; i < kManySessions; ++i) {
     const SessionId id = IdOf(Ids::kCounted, i);
     equal += ChooseArm(one, id) == ChooseArm(two, id) ? 1 : 0;
   }
@@ -160,7 +160,7 @@ TEST(ShadowChoiceTest, ChoosesTheShareOfTheTurnsAndKeepsThemWhenItGrows) {
   for (const Ids ids : {Ids::kRandom, Ids::kCounted, Ids::kHighBits}) {
     int of_tenth = 0;
     int of_half = 0;
-    for (uint64_t i = 0; i < kSessions; ++i) {
+    for (uint64_t i = 0; i < kManySessions; ++i) {
       const SessionId session = IdOf(ids, i / 10);
       const SessionId turn = IdOf(ids, i % 10);
       const bool is_of_tenth = ChooseForShadow("chat", 0.1, session, turn);

@@ -32,7 +32,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr char kSlowOpen[] = LONGSTREAM_BINARY_DIR "/test_plugins/slow_open.so";
+constexpr char kSlowPlugin[] = LONGSTREAM_BINARY_DIR "/test_plugins/slow_open.so";
 
 // Models of the directory "slow" are loaded when OpenGate is called, others at once.
 class ModelRegistryTest : public testing::Test {
@@ -101,7 +101,7 @@ class ModelRegistryTest : public testing::Test {
   const TemporaryDirectory roots_;
   const std::filesystem::path gate_ = roots_.path() / "slow" / "gate";
   Descriptor held_gate_;
-  MinimalModel minimal_{kSlowOpen};
+  MinimalModel minimal_{kSlowPlugin};
   std::function<void(const ModelStatus&)> on_state_;  // set before the registry is made
   absl::Mutex mutex_;
   std::vector<std::string> told_ ABSL_GUARDED_BY(mutex_);

@@ -14,7 +14,7 @@ namespace longstream::fleet {
 namespace {
 
 constexpr int kReplicas = 3;
-constexpr int kSessions = 3;
+constexpr int kDrawnSessions = 3;
 constexpr uint64_t kTurns = 6;  // ids of turns in a session
 
 class RandomFleetTest : public testing::TestWithParam<uint32_t> {
@@ -61,7 +61,7 @@ class RandomFleetTest : public testing::TestWithParam<uint32_t> {
         TransactionKind::kClaim,  TransactionKind::kClaim,  TransactionKind::kTransfer,
         TransactionKind::kStart,  TransactionKind::kCommit, TransactionKind::kChange,
         TransactionKind::kAbandon};
-    const SessionKey session = Session(Draw(kSessions));
+    const SessionKey session = Session(Draw(kDrawnSessions));
     const TurnId turn = DrawTurn();
     const OwnedRow row = model_->Read(session, turn);
     if (!row.open) return;
@@ -102,7 +102,7 @@ class RandomFleetTest : public testing::TestWithParam<uint32_t> {
     } else if (what < 17) {
       Transact();
     } else {
-      ExpectSameRow(Session(Draw(kSessions)), DrawTurn());
+      ExpectSameRow(Session(Draw(kDrawnSessions)), DrawTurn());
     }
   }
 
@@ -115,7 +115,7 @@ class RandomFleetTest : public testing::TestWithParam<uint32_t> {
 
 TEST_P(RandomFleetTest, IsAsTheReference) {
   for (int i = 0; i < kReplicas; ++i) Join(i);
-  for (int i = 0; i < kSessions; ++i) {
+  for (int i = 0; i < kDrawnSessions; ++i) {
     const ReplicaName& owner = names_[i].front();
     ExpectSame(model_->Renew(owner), database_->Renew(owner), owner);
     model_->Open(Session(i), owner);
@@ -125,7 +125,7 @@ TEST_P(RandomFleetTest, IsAsTheReference) {
     SCOPED_TRACE(absl::StrCat("step ", step));
     Step();
   }
-  for (int i = 0; i < kSessions; ++i) ExpectSameRow(Session(i), std::nullopt);
+  for (int i = 0; i < kDrawnSessions; ++i) ExpectSameRow(Session(i), std::nullopt);
   EXPECT_GT(made_, 10) << "the test does too little";
 }
 

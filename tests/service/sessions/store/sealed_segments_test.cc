@@ -30,8 +30,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-constexpr size_t kLarge = 200'000;
-
 // A segment of SegmentFiles, which keeps its file.
 struct Written {
   std::shared_ptr<WrittenSegments> all;

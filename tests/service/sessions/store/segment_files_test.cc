@@ -20,8 +20,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-constexpr size_t kLarge = 200'000;
-
 // Writes one fixed block in pieces of `piece` bytes. Returns it as it is stored.
 absl::StatusOr<StoredSegment> WriteOne(SegmentFiles& files, size_t bytes, size_t piece,
                                        std::shared_ptr<WrittenSegments>* written) {

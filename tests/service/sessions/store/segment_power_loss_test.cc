@@ -26,7 +26,7 @@ namespace {
 using testing::IsEmpty;
 
 // A session whose every turn adds a span and a fixed block.
-struct Known {
+struct KnownSegment {
   SessionKey key;
   std::optional<SegmentKey> span = std::nullopt;  // of the last snapshot that is there for sure
   uint64_t num_spans = 0;
@@ -57,7 +57,7 @@ class SegmentPowerLossTest : public testing::TestWithParam<std::tuple<uint64_t, 
   // Adds a snapshot of a new turn, which drops the one before it. Returns what failed.
   absl::Status Step() {
     if (random_() % 8 == 0) return CollectFiles();
-    Known& known = known_[random_() % known_.size()];
+    KnownSegment& known = known_[random_() % known_.size()];
     const TurnNumber turn = CommitOne(*store_, known.key, 1'000'000 + ++last_key_, 10);
     if (turn == kNoTurn) return absl::UnavailableError("the log");
     const SegmentRow span = NewSpan(++last_key_, known.num_spans, known.span);
@@ -90,7 +90,7 @@ class SegmentPowerLossTest : public testing::TestWithParam<std::tuple<uint64_t, 
 
   // Compares all snapshots with what is known, and learns from those whose outcome was unknown.
   void Compare() {
-    for (Known& known : known_) {
+    for (KnownSegment& known : known_) {
       const auto session = store_->Session(known.key);
       ASSERT_TRUE(session.ok()) << session.status();
       const auto snapshots = store_->Snapshots(session->head, 1'000'000);
@@ -145,7 +145,7 @@ class SegmentPowerLossTest : public testing::TestWithParam<std::tuple<uint64_t, 
   FaultyDirectory segments_;
   std::mt19937_64 random_{std::get<0>(GetParam())};
   std::unique_ptr<SqliteStore> store_;
-  std::vector<Known> known_;
+  std::vector<KnownSegment> known_;
   std::map<TurnNumber, SnapshotRow> expected_;
   std::set<TurnNumber> maybe_;  // snapshots that a change of unknown outcome has added or dropped
   std::map<SegmentKey, size_t> sizes_;

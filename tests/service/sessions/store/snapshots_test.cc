@@ -19,8 +19,6 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr size_t kLarge = 200'000;  // bytes of a segment that is not a row
-
 class SnapshotStoreTest : public SessionStoreSuite {
  protected:
   bool Has(uint64_t key) { return store_->FindSegment("", NewKey(key)).ok(); }

@@ -27,8 +27,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-constexpr size_t kLarge = 200'000;
-
 class SqliteSegmentsTest : public testing::Test {
  protected:
   void OpenStore() {

@@ -24,6 +24,8 @@ inline constexpr uint64_t kEndOfSeeds = 3;
 inline constexpr uint64_t kEndOfSeeds = 6;
 #endif
 
+inline constexpr size_t kLarge = 200'000;  // bytes of a segment that is not a row
+
 inline absl::Time At(int64_t second) { return absl::FromUnixSeconds(1'700'000'000 + second); }
 
 inline SessionRow NewSession(uint64_t id, const std::string& tenant = "") {

@@ -29,7 +29,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-constexpr int kVocabSize = 4096;
+constexpr int kJsonVocabSize = 4096;
 
 using Ids = std::vector<int32_t>;
 
@@ -50,7 +50,7 @@ class LoadTest : public testing::Test {
     Write("tokenizer.json", tokenizer.dump());
   }
 
-  absl::StatusOr<std::unique_ptr<Tokenizer>> Load(int vocab_size = kVocabSize) const {
+  absl::StatusOr<std::unique_ptr<Tokenizer>> Load(int vocab_size = kJsonVocabSize) const {
     return LoadTokenizer(directory_.path(), vocab_size);
   }
 
@@ -113,7 +113,7 @@ struct Edit {
   }
 };
 
-struct Refusal {
+struct JsonRefusal {
   Edit edit;
   const char* message;
 };
@@ -152,7 +152,7 @@ TEST_F(LoadTest, ReadsTheFamilies) {
   const auto tokenizer = Load();
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
   EXPECT_EQ((*tokenizer)->kind(), "bpe");
-  EXPECT_EQ((*tokenizer)->vocab_size(), kVocabSize);
+  EXPECT_EQ((*tokenizer)->vocab_size(), kJsonVocabSize);
   const auto ids = (*tokenizer)->Encode("<|begin_of_text|><|eot_id|>", {.parse_special = true});
   ASSERT_TRUE(ids.ok());
   ASSERT_EQ(ids->size(), 2u);
@@ -163,7 +163,7 @@ TEST_F(LoadTest, ReadsTheFamilies) {
   EXPECT_EQ((*tokenizer)->TokenBytes(ids->back()), "<|eot_id|>");
   EXPECT_FALSE((*tokenizer)->IsSpecial('a'));
   EXPECT_FALSE((*tokenizer)->IsSpecial(-1));
-  EXPECT_EQ((*tokenizer)->TokenBytes(kVocabSize - 1), "")
+  EXPECT_EQ((*tokenizer)->TokenBytes(kJsonVocabSize - 1), "")
       << "a row of the embedding without a token";
   EXPECT_EQ((*tokenizer)->TokenBytes(-1), "");
   EXPECT_EQ((*tokenizer)->Decode(*ids), "<|begin_of_text|><|eot_id|>");
@@ -228,7 +228,7 @@ TEST_F(LoadTest, EncodesFromManyThreads) {
 }
 
 // In the error, the message follows the file's name.
-const Refusal kWrongValues[] = {
+const JsonRefusal kWrongValues[] = {
     {{"/model", ""}, "model: expected an object, found nothing"},
     {{"/model/vocab", "[1, 2]"}, "model.vocab: expected an object, found an array of 2"},
     {{"/model/vocab/a", "4096"},
@@ -266,7 +266,7 @@ TEST_F(LoadTest, NamesFileKeyExpectedAndFound) {
 }
 
 // In the error, "is not supported" follows the message.
-const Refusal kUnsupported[] = {
+const JsonRefusal kUnsupported[] = {
     {{"/model/type", R"("WordPiece")"}, R"(model.type: model type "WordPiece")"},
     {{"/model/type", R"("Unigram")"}, "model.type: a Unigram model with ByteLevel"},
     {{"/model/dropout", "0.1"}, "model.dropout: dropout"},

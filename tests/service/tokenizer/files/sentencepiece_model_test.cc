@@ -29,7 +29,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 using Ids = std::vector<int32_t>;
 
-constexpr int kVocabSize = 4096;
+constexpr int kModelVocabSize = 4096;
 
 class SentencePieceModelTest : public testing::Test {
  protected:
@@ -48,7 +48,7 @@ class SentencePieceModelTest : public testing::Test {
     directory_.Write(name, text);
   }
 
-  absl::StatusOr<std::unique_ptr<Tokenizer>> Load(int vocab_size = kVocabSize) const {
+  absl::StatusOr<std::unique_ptr<Tokenizer>> Load(int vocab_size = kModelVocabSize) const {
     return LoadTokenizer(directory_.path(), vocab_size);
   }
   std::unique_ptr<Tokenizer> Loaded() const {
@@ -70,7 +70,7 @@ class SentencePieceModelTest : public testing::Test {
   const TemporaryDirectory directory_;
 };
 
-Ids Encode(const Tokenizer& tokenizer, const std::string& text) {
+Ids Encoded(const Tokenizer& tokenizer, const std::string& text) {
   const auto ids = tokenizer.Encode(text, {.parse_special = true});
   EXPECT_TRUE(ids.ok()) << ids.status();
   return ids.ok() ? *ids : Ids();
@@ -84,11 +84,11 @@ TEST_F(SentencePieceModelTest, NeedsNoFileBesideIt) {
   EXPECT_EQ(tokenizer->bos_id(), 1);
   EXPECT_EQ(tokenizer->eos_id(), 2);
   EXPECT_THAT(tokenizer->sequence_prefix(), ElementsAre(1));
-  EXPECT_EQ(Encode(*tokenizer, "<s>"), Ids{1});
+  EXPECT_EQ(Encoded(*tokenizer, "<s>"), Ids{1});
   EXPECT_TRUE(tokenizer->IsSpecial(1));
   EXPECT_EQ(tokenizer->TokenBytes(1), "<s>");
   EXPECT_EQ(tokenizer->TokenBytes(3), std::string(1, '\0')) << "the first byte token";
-  EXPECT_EQ(tokenizer->Decode(Encode(*tokenizer, " def x")), " def x");
+  EXPECT_EQ(tokenizer->Decode(Encoded(*tokenizer, " def x")), " def x");
 }
 
 TEST_F(SentencePieceModelTest, KnowsUnigramModels) {
@@ -96,27 +96,27 @@ TEST_F(SentencePieceModelTest, KnowsUnigramModels) {
   const auto tokenizer = Loaded();
   ASSERT_NE(tokenizer, nullptr);
   EXPECT_EQ(tokenizer->kind(), "unigram");
-  EXPECT_EQ(tokenizer->Decode(Encode(*tokenizer, "  def   x ")), "def x");
+  EXPECT_EQ(tokenizer->Decode(Encoded(*tokenizer, "  def   x ")), "def x");
 }
 
 // The map of the model replaces U+200B by nothing.
 TEST_F(SentencePieceModelTest, PutsASpaceBeforeATextThatTheMapRemoves) {
   WriteModel("spm_unigram");
-  EXPECT_EQ(Encode(*Loaded(), "\u200b"), Ids());
+  EXPECT_EQ(Encoded(*Loaded(), "\u200b"), Ids());
   WriteModel("spm_unigram", [](Model& model) {
     model.mutable_normalizer_spec()->set_remove_extra_whitespaces(false);
   });
-  EXPECT_EQ(Loaded()->Decode(Encode(*Loaded(), "x\u200b")), "x");
-  EXPECT_EQ(Encode(*Loaded(), "\u200b").size(), 1u);
+  EXPECT_EQ(Loaded()->Decode(Encoded(*Loaded(), "x\u200b")), "x");
+  EXPECT_EQ(Encoded(*Loaded(), "\u200b").size(), 1u);
 }
 
 TEST_F(SentencePieceModelTest, IsNotReadBesideATokenizerJson) {
   WriteModel("spm_llama");
-  std::ifstream json(LONGSTREAM_SOURCE_DIR "/tests/golden/tokenizer/gpt2/tokenizer.json");
+  std::ifstream file(LONGSTREAM_SOURCE_DIR "/tests/golden/tokenizer/gpt2/tokenizer.json");
   std::ostringstream text;
-  text << json.rdbuf();
+  text << file.rdbuf();
   Write("tokenizer.json", text.str());
-  EXPECT_EQ(Loaded()->Decode(Encode(*Loaded(), " x")), " x");
+  EXPECT_EQ(Loaded()->Decode(Encoded(*Loaded(), " x")), " x");
   EXPECT_THAT(Loaded()->sequence_prefix(), ElementsAre());
 }
 
@@ -133,7 +133,7 @@ TEST_F(SentencePieceModelTest, ReadsTokenizerConfig) {
   EXPECT_THAT(tokenizer->sequence_prefix(), ElementsAre());
   EXPECT_EQ(tokenizer->bos_id(), 1);
   EXPECT_EQ(tokenizer->eos_id(), 2000);
-  EXPECT_EQ(Encode(*tokenizer, "<|end|> \n<tool>"), (Ids{2000, 2001}));
+  EXPECT_EQ(Encoded(*tokenizer, "<|end|> \n<tool>"), (Ids{2000, 2001}));
   EXPECT_TRUE(tokenizer->IsSpecial(2000));
   EXPECT_FALSE(tokenizer->IsSpecial(2001));
 }
@@ -180,20 +180,20 @@ TEST_F(SentencePieceModelTest, TokensBeyondTheVocabularyAreNone) {
   Write("added_tokens.json", R"({"<no>": 4096, "<never>": 99999999999})");
   const auto tokenizer = Loaded();
   ASSERT_NE(tokenizer, nullptr);
-  EXPECT_EQ(Encode(*tokenizer, "<last>"), Ids{4095});
-  EXPECT_GT(Encode(*tokenizer, "<no>").size(), 1u);
-  EXPECT_GT(Encode(*tokenizer, "<never>").size(), 1u);
+  EXPECT_EQ(Encoded(*tokenizer, "<last>"), Ids{4095});
+  EXPECT_GT(Encoded(*tokenizer, "<no>").size(), 1u);
+  EXPECT_GT(Encoded(*tokenizer, "<never>").size(), 1u);
 }
 
 TEST_F(SentencePieceModelTest, PutsSpacesAsTheConfigurationSays) {
   WriteModel("spm_llama");
-  const Ids alone = Encode(*Loaded(), "x");
-  EXPECT_EQ(Encode(*Loaded(), "<s>x"), (Ids{1, alone[0]}));
+  const Ids alone = Encoded(*Loaded(), "x");
+  EXPECT_EQ(Encoded(*Loaded(), "<s>x"), (Ids{1, alone[0]}));
   Write("tokenizer_config.json", R"({"legacy": false})");
-  EXPECT_EQ(Encode(*Loaded(), "x"), alone);
-  EXPECT_NE(Encode(*Loaded(), "<s>x"), (Ids{1, alone[0]}));
+  EXPECT_EQ(Encoded(*Loaded(), "x"), alone);
+  EXPECT_NE(Encoded(*Loaded(), "<s>x"), (Ids{1, alone[0]}));
   Write("tokenizer_config.json", R"({"add_prefix_space": false})");
-  EXPECT_NE(Encode(*Loaded(), "x"), alone);
+  EXPECT_NE(Encoded(*Loaded(), "x"), alone);
   EXPECT_FALSE(Loaded()->puts_space_first());
 }
 
@@ -209,12 +209,12 @@ TEST_F(SentencePieceModelTest, TellsTokenizersApart) {
 }
 
 // An edit of the model, and a part of the error.
-struct Refusal {
+struct ModelRefusal {
   void (*edit)(Model& model);
   const char* message;
 };
 
-const Refusal kWrongModels[] = {
+const ModelRefusal kWrongModels[] = {
     {[](Model& m) { m.clear_pieces(); }, "tokenizer.model: not a SentencePiece model"},
     {[](Model& m) { m.mutable_pieces(300)->clear_piece(); },
      "pieces[300]: expected a text, found an empty one"},
@@ -253,7 +253,7 @@ TEST_F(SentencePieceModelTest, NamesWhatIsWrong) {
   EXPECT_THAT(Load().status().message(), HasSubstr("not a SentencePiece model"));
 }
 
-const Refusal kUnsupportedModels[] = {
+const ModelRefusal kUnsupportedModels[] = {
     {[](Model& m) { m.mutable_trainer_spec()->set_model_type(3); },
      "trainer_spec.model_type 3 is not supported"},
     {[](Model& m) { m.mutable_trainer_spec()->set_treat_whitespace_as_suffix(true); },

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 using Ids = std::vector<int32_t>;
 
 // A piece's id is its place in the list. The first piece is the unknown token.
-TokenizerSpec SpecOf(const std::vector<std::pair<std::string, double>>& pieces) {
+TokenizerSpec UnigramSpecOf(const std::vector<std::pair<std::string, double>>& pieces) {
   TokenizerSpec spec;
   spec.model = TokenizerSpec::Model::kUnigram;
   spec.unk_id = 0;
@@ -38,7 +38,7 @@ TokenizerSpec SpecOf(const std::vector<std::pair<std::string, double>>& pieces) 
   return spec;
 }
 
-Ids Encode(const TokenizerSpec& spec, std::string_view word) {
+Ids UnigramIds(const TokenizerSpec& spec, std::string_view word) {
   const auto model = UnigramModel::Create(spec);
   EXPECT_TRUE(model.ok()) << model.status();
   UnigramModel::Workspace workspace;
@@ -48,19 +48,20 @@ Ids Encode(const TokenizerSpec& spec, std::string_view word) {
 }
 
 TEST(UnigramModel, GivesBytesForWhatIsUnknown) {
-  TokenizerSpec spec = SpecOf({{"<unk>", 0}, {"a", -1}, {"<0xC3>", 0}, {"<0xA9>", 0}});
-  EXPECT_EQ(Encode(spec, "a\u00e9a"), (Ids{1, 0, 1}));
+  TokenizerSpec spec = UnigramSpecOf({{"<unk>", 0}, {"a", -1}, {"<0xC3>", 0}, {"<0xA9>", 0}});
+  EXPECT_EQ(UnigramIds(spec, "a\u00e9a"), (Ids{1, 0, 1}));
   spec.byte_fallback = true;
-  EXPECT_EQ(Encode(spec, "a\u00e9\u00e9a"), (Ids{1, 2, 3, 2, 3, 1}));
-  EXPECT_EQ(Encode(spec, "\u00e9\u00e8"), (Ids{0})) << "only some bytes of the run have tokens";
-  EXPECT_EQ(Encode(spec, "<unk>"), (Ids{0})) << "the unknown token itself is in the vocabulary";
+  EXPECT_EQ(UnigramIds(spec, "a\u00e9\u00e9a"), (Ids{1, 2, 3, 2, 3, 1}));
+  EXPECT_EQ(UnigramIds(spec, "\u00e9\u00e8"), (Ids{0})) << "only some bytes of the run have tokens";
+  EXPECT_EQ(UnigramIds(spec, "<unk>"), (Ids{0})) << "the unknown token itself is in the vocabulary";
 }
 
 TEST(UnigramModel, RefusesWhatItCannotUse) {
-  TokenizerSpec spec = SpecOf({{"<unk>", 0}, {"a", std::numeric_limits<double>::infinity()}});
+  TokenizerSpec spec =
+      UnigramSpecOf({{"<unk>", 0}, {"a", std::numeric_limits<double>::infinity()}});
   EXPECT_THAT(UnigramModel::Create(spec).status().message(),
               HasSubstr("expected a finite score for \"a\""));
-  spec = SpecOf({{"<unk>", 0}, {std::string(1025, 'a'), 0}});
+  spec = UnigramSpecOf({{"<unk>", 0}, {std::string(1025, 'a'), 0}});
   EXPECT_THAT(UnigramModel::Create(spec).status().message(),
               HasSubstr("expected tokens of at most 1024 bytes, found one of 1025"));
   spec.unk_id.reset();
@@ -105,7 +106,7 @@ TEST(UnigramModel, AgreesWithTryingAllWays) {
       for (size_t n = 2 + random() % 2; n > 0; --n) text += static_cast<char>('a' + random() % 3);
       if (taken.emplace(text, true).second) pieces.emplace_back(text, score());
     }
-    const TokenizerSpec spec = SpecOf(pieces);
+    const TokenizerSpec spec = UnigramSpecOf(pieces);
     for (int word = 0; word < 5; ++word) {
       std::string text;
       for (size_t n = 1 + random() % 9; n > 0; --n) text += static_cast<char>('a' + random() % 4);
@@ -116,7 +117,7 @@ TEST(UnigramModel, AgreesWithTryingAllWays) {
       const auto fused = std::unique(best.ids.begin(), best.ids.end(),
                                      [](int32_t a, int32_t b) { return a == 0 && b == 0; });
       best.ids.erase(fused, best.ids.end());
-      ASSERT_EQ(Encode(spec, text), best.ids) << text;
+      ASSERT_EQ(UnigramIds(spec, text), best.ids) << text;
     }
   }
 }

@@ -10,20 +10,16 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/service/tokenizer/stream/matcher_of.h"
+
 namespace longstream {
 namespace {
-
-StopMatcher Matcher(const std::vector<std::string>& stop_strings) {
-  auto matcher = StopMatcher::Create(stop_strings);
-  EXPECT_TRUE(matcher.ok()) << matcher.status();
-  return *std::move(matcher);
-}
 
 // The text that each piece releases, as "text|text|". If a stop string is found, the trace ends
 // with "#index".
 std::string Trace(const std::vector<std::string>& stop_strings,
                   const std::vector<std::string_view>& pieces) {
-  StopMatcher matcher = Matcher(stop_strings);
+  StopMatcher matcher = MatcherOf(stop_strings);
   std::string trace;
   for (const std::string_view piece : pieces) {
     const std::optional<size_t> found = matcher.Push(piece, &trace);
@@ -61,7 +57,7 @@ TEST(StopMatcher, ReleasesTextAsSoonAsItIsDecided) {
 }
 
 TEST(StopMatcher, StartsAnewAfterAFlush) {
-  StopMatcher matcher = Matcher({"stop"});
+  StopMatcher matcher = MatcherOf({"stop"});
   std::string text;
   EXPECT_EQ(matcher.Push("st", &text), std::nullopt);
   matcher.Flush(&text);
@@ -123,7 +119,7 @@ TEST(StopMatcher, AgreesWithASearchOfTheWholeText) {
     const std::string text = draw_text(40);
     const std::optional<Occurrence> expected = Search(stop_strings, text);
 
-    StopMatcher matcher = Matcher(stop_strings);
+    StopMatcher matcher = MatcherOf(stop_strings);
     std::string out;
     std::optional<size_t> found;
     for (size_t at = 0; at < text.size() && !found;) {

@@ -14,6 +14,7 @@
 #include "service/tokenizer/models/byte_tokenizer.h"
 #include "service/tokenizer/text/utf8.h"
 #include "service/tokenizer/tokenizer.h"
+#include "tests/service/tokenizer/stream/matcher_of.h"
 
 namespace longstream {
 namespace {
@@ -38,18 +39,12 @@ class ListTokenizer : public Tokenizer {
   std::vector<std::string> tokens_;
 };
 
-StopMatcher Matcher(const std::vector<std::string>& stop_strings) {
-  auto matcher = StopMatcher::Create(stop_strings);
-  EXPECT_TRUE(matcher.ok()) << matcher.status();
-  return *std::move(matcher);
-}
-
 // Returns the deltas of all tokens in order and then the delta of Finish, as "text@position
 // text@position". If a stop string is found, the trace ends with "#index".
 std::string Trace(const std::vector<std::string>& tokens,
                   const std::vector<std::string>& stop_strings, StreamDecoderOptions options) {
   const ListTokenizer tokenizer(tokens);
-  StreamDecoder decoder(tokenizer, Matcher(stop_strings), options);
+  StreamDecoder decoder(tokenizer, MatcherOf(stop_strings), options);
   std::string trace;
   for (size_t id = 0; id <= tokens.size(); ++id) {
     const TextDelta delta =
@@ -136,7 +131,7 @@ TEST(StreamDecoder, AgreesWithDecode) {
     std::vector<int32_t> ids(tokens.size());
     std::iota(ids.begin(), ids.end(), 0);
     const ListTokenizer tokenizer(tokens);
-    StreamDecoder decoder(tokenizer, Matcher({"aab", "\u20acb\u20ac"}));
+    StreamDecoder decoder(tokenizer, MatcherOf({"aab", "\u20acb\u20ac"}));
     const std::string whole = tokenizer.Decode(ids);
     const bool stops =
         whole.find("aab") != std::string::npos || whole.find("\u20acb\u20ac") != std::string::npos;
@@ -176,7 +171,7 @@ TEST(StreamDecoder, AnotherDecoderGoesOnAfterAPause) {
     for (size_t i = 0; i < ids.size();) {
       // The stop strings hold text back and never occur.
       StreamDecoder decoder(
-          tokenizer, Matcher({"ab\u20acba!", "\uFFFD!"}),
+          tokenizer, MatcherOf({"ab\u20acba!", "\uFFFD!"}),
           {.decode = {.continues = true}, .start_position = i, .incomplete = incomplete});
       const size_t end = i + 1 + random() % (ids.size() - i);
       for (; i < end; ++i) text += decoder.Push(ids[i]).text;
@@ -196,7 +191,7 @@ TEST(StreamDecoder, AnotherDecoderGoesOnAfterAPause) {
 
 TEST(StreamDecoder, CountsTheTextFromAStopStringOn) {
   const ListTokenizer tokenizer({"so. ", "A\u20ac", "\u20ac\n\xE2"});
-  StreamDecoder decoder(tokenizer, Matcher({"\u20ac\u20ac"}));
+  StreamDecoder decoder(tokenizer, MatcherOf({"\u20ac\u20ac"}));
   EXPECT_EQ(decoder.Push(0).text, "so. ");
   EXPECT_EQ(decoder.Push(1).text, "A");
   EXPECT_TRUE(decoder.Push(2).stop.has_value());
@@ -213,7 +208,7 @@ TEST(StreamDecoder, PositionsFollowTheirDefinition) {
   const std::vector<size_t> ends = {1,  4,  4,  4,  7,  8,  12, 12, 12, 12, 13,
                                     14, 15, 16, 19, 19, 20, 21, 22, 23, 26, 27};
   ASSERT_EQ(ends.size(), bytes.size());
-  StreamDecoder decoder(tokenizer, Matcher({"stop!", "-st?"}));
+  StreamDecoder decoder(tokenizer, MatcherOf({"stop!", "-st?"}));
   size_t length = 0;
   for (const char byte : bytes) {
     const TextDelta delta = decoder.Push(static_cast<unsigned char>(byte));

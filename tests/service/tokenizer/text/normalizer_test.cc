@@ -12,29 +12,29 @@ namespace longstream {
 namespace {
 
 using testing::HasSubstr;
-using Kind = NormalizerStep::Kind;
+using NormalizerKind = NormalizerStep::Kind;
 
-NormalizerStep Step(Kind kind) {
+NormalizerStep NormalizerOf(NormalizerKind kind) {
   NormalizerStep step;
   step.kind = kind;
   return step;
 }
 
 NormalizerStep Prepend(const std::string& text) {
-  NormalizerStep step = Step(Kind::kPrepend);
+  NormalizerStep step = NormalizerOf(NormalizerKind::kPrepend);
   step.text = text;
   return step;
 }
 
 NormalizerStep Replace(const std::string& pattern, bool literal, const std::string& text) {
-  NormalizerStep step = Step(Kind::kReplace);
+  NormalizerStep step = NormalizerOf(NormalizerKind::kReplace);
   step.pattern = {pattern, literal};
   step.text = text;
   return step;
 }
 
 NormalizerStep Strip(bool left, bool right) {
-  NormalizerStep step = Step(Kind::kStrip);
+  NormalizerStep step = NormalizerOf(NormalizerKind::kStrip);
   step.left = left;
   step.right = right;
   return step;
@@ -88,32 +88,38 @@ TEST(Normalizer, StripsWhiteSpaceOfUnicode) {
 }
 
 TEST(Normalizer, AppliesStepsInOrder) {
-  EXPECT_EQ(Normalized({Step(Kind::kNfc), Prepend(" "), Replace(" ", true, "_")}, "e\u0301 x"),
+  EXPECT_EQ(Normalized({NormalizerOf(NormalizerKind::kNfc), Prepend(" "), Replace(" ", true, "_")},
+                       "e\u0301 x"),
             "_\u00e9_x");
-  EXPECT_EQ(
-      Normalized({Step(Kind::kNfkc), Replace("fi", true, "x"), Step(Kind::kNfd)}, "\ufb01\u00e9"),
-      "xe\u0301");
-  EXPECT_EQ(Normalized({Step(Kind::kNfkd)}, "\u1e9b\u0323"), "s\u0323\u0307");
+  EXPECT_EQ(Normalized({NormalizerOf(NormalizerKind::kNfkc), Replace("fi", true, "x"),
+                        NormalizerOf(NormalizerKind::kNfd)},
+                       "\ufb01\u00e9"),
+            "xe\u0301");
+  EXPECT_EQ(Normalized({NormalizerOf(NormalizerKind::kNfkd)}, "\u1e9b\u0323"), "s\u0323\u0307");
 }
 
 TEST(Normalizer, CollapsesSpaces) {
-  EXPECT_EQ(Normalized({Step(Kind::kCollapseSpaces)}, "  a   b \t c  "), "a b \t c");
-  EXPECT_EQ(Normalized({Step(Kind::kCollapseSpaces)}, "   "), "");
-  EXPECT_EQ(Normalized({Step(Kind::kCollapseSpaces)}, "  a ", TextPlace::kContinues), " a");
-  EXPECT_EQ(Normalized({Step(Kind::kCollapseSpaces)}, "a \u2581 "), "a")
+  EXPECT_EQ(Normalized({NormalizerOf(NormalizerKind::kCollapseSpaces)}, "  a   b \t c  "),
+            "a b \t c");
+  EXPECT_EQ(Normalized({NormalizerOf(NormalizerKind::kCollapseSpaces)}, "   "), "");
+  EXPECT_EQ(
+      Normalized({NormalizerOf(NormalizerKind::kCollapseSpaces)}, "  a ", TextPlace::kContinues),
+      " a");
+  EXPECT_EQ(Normalized({NormalizerOf(NormalizerKind::kCollapseSpaces)}, "a \u2581 "), "a")
       << "should remove a mark at the end too";
 }
 
 TEST(Normalizer, LeavesSymbolsAsTheyAre) {
-  EXPECT_EQ(Normalized({Step(Kind::kSentencePiece)}, "a<x>b", TextPlace::kSequenceBegin, {"<x>"}),
+  EXPECT_EQ(Normalized({NormalizerOf(NormalizerKind::kSentencePiece)}, "a<x>b",
+                       TextPlace::kSequenceBegin, {"<x>"}),
             "a<x>b");
 }
 
 // The same as SentencePiece with remove_extra_whitespaces, and without it.
 TEST(Normalizer, SpacesInSymbols) {
-  const std::vector<NormalizerStep> keeps = {Step(Kind::kSentencePiece)};
-  const std::vector<NormalizerStep> collapses = {Step(Kind::kSentencePiece),
-                                                 Step(Kind::kCollapseSpaces)};
+  const std::vector<NormalizerStep> keeps = {NormalizerOf(NormalizerKind::kSentencePiece)};
+  const std::vector<NormalizerStep> collapses = {NormalizerOf(NormalizerKind::kSentencePiece),
+                                                 NormalizerOf(NormalizerKind::kCollapseSpaces)};
   const auto normalized = [](const std::vector<NormalizerStep>& steps, std::string_view text,
                              TextPlace place = TextPlace::kSequenceBegin) {
     return Normalized(steps, text, place, {"  ", " x  y "});
@@ -149,13 +155,13 @@ TEST(Normalizer, SaysWhetherTheBeginningIsCut) {
   EXPECT_FALSE(cuts({Replace("b+", false, "")}, "abb"));
   EXPECT_TRUE(cuts({Strip(true, true), Prepend("_")}, " a"));
   EXPECT_TRUE(cuts({Replace("x", true, " "), Strip(true, true)}, "xa"));
-  EXPECT_FALSE(cuts({Step(Kind::kNfkc), Strip(true, true)}, "\u309ba"))
+  EXPECT_FALSE(cuts({NormalizerOf(NormalizerKind::kNfkc), Strip(true, true)}, "\u309ba"))
       << "U+309B becomes a space and a mark";
 }
 
 TEST(Normalizer, ReportsADamagedMap) {
   TokenizerSpec spec;
-  spec.normalizer = {Step(Kind::kCharsmap)};
+  spec.normalizer = {NormalizerOf(NormalizerKind::kCharsmap)};
   spec.normalizer[0].text = "abc";
   EXPECT_THAT(Normalizer::Create(spec).status().message(),
               HasSubstr("precompiled_charsmap: expected the size of a trie"));

@@ -13,9 +13,9 @@ namespace {
 using Words = std::vector<std::string>;
 
 using Steps = std::vector<PreTokenizerStep>;
-using Kind = PreTokenizerStep::Kind;
+using PreTokenizerKind = PreTokenizerStep::Kind;
 
-PreTokenizerStep Step(Kind kind) {
+PreTokenizerStep PreTokenizerOf(PreTokenizerKind kind) {
   PreTokenizerStep step;
   step.kind = kind;
   return step;
@@ -31,7 +31,7 @@ PreTokenizerStep SplitAt(const std::string& text, bool literal, SplitBehavior be
 }
 
 PreTokenizerStep Metaspace(PrependScheme scheme, bool split) {
-  PreTokenizerStep step = Step(Kind::kMetaspace);
+  PreTokenizerStep step = PreTokenizerOf(PreTokenizerKind::kMetaspace);
   step.mark = "_";
   step.scheme = scheme;
   step.split = split;
@@ -70,10 +70,11 @@ TEST(PreTokenizer, Inverts) {
 }
 
 TEST(PreTokenizer, PutsASpaceBeforeEachPieceThatHasNone) {
-  EXPECT_EQ(Split({Step(Kind::kPrefixSpace)}, "one two"), Words{" one two"});
-  EXPECT_EQ(Split({Step(Kind::kPrefixSpace)}, " one"), Words{" one"});
-  const Steps steps = {SplitAt("-", true, SplitBehavior::kRemoved), Step(Kind::kPrefixSpace),
-                       Step(Kind::kGpt2Split)};
+  EXPECT_EQ(Split({PreTokenizerOf(PreTokenizerKind::kPrefixSpace)}, "one two"), Words{" one two"});
+  EXPECT_EQ(Split({PreTokenizerOf(PreTokenizerKind::kPrefixSpace)}, " one"), Words{" one"});
+  const Steps steps = {SplitAt("-", true, SplitBehavior::kRemoved),
+                       PreTokenizerOf(PreTokenizerKind::kPrefixSpace),
+                       PreTokenizerOf(PreTokenizerKind::kGpt2Split)};
   EXPECT_EQ(Split(steps, "a-b c- d"), (Words{" a", " b", " c", " d"}));
   EXPECT_EQ(Split(steps, "a-b", TextPlace::kContinues), (Words{"a", " b"}));
 }
@@ -115,7 +116,7 @@ TEST(PreTokenizer, AppliesStepsOneAfterAnother) {
 
 TEST(PreTokenizer, LeavesATextWithoutAnyStepWhole) {
   EXPECT_EQ(Split({}, "one two"), Words{"one two"});
-  EXPECT_EQ(Split({Step(Kind::kGpt2Split)}, ""), Words());
+  EXPECT_EQ(Split({PreTokenizerOf(PreTokenizerKind::kGpt2Split)}, ""), Words());
 }
 
 TEST(PreTokenizer, ReportsATextThatCannotBeSplit) {

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/service/tokenizer/text/times.h"
+
 namespace longstream {
 namespace {
 
@@ -23,12 +25,6 @@ std::string Nfc(std::string_view text) { return InForm(UnicodeForm::kNfc, text);
 std::string Nfd(std::string_view text) { return InForm(UnicodeForm::kNfd, text); }
 std::string Nfkc(std::string_view text) { return InForm(UnicodeForm::kNfkc, text); }
 std::string Nfkd(std::string_view text) { return InForm(UnicodeForm::kNfkd, text); }
-
-std::string Times(int count, std::string_view text) {
-  std::string out;
-  for (int i = 0; i < count; ++i) out += text;
-  return out;
-}
 
 TEST(Nfc, ComposesAndOrders) {
   EXPECT_EQ(Nfc(""), "");

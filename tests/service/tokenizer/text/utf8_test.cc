@@ -8,14 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/service/tokenizer/text/times.h"
+
 namespace longstream {
 namespace {
-
-std::string Times(int count, std::string_view text) {
-  std::string out;
-  for (int i = 0; i < count; ++i) out += text;
-  return out;
-}
 
 std::string Repaired(const std::vector<std::string_view>& pieces) {
   Utf8Stream stream;
