@@ -328,9 +328,9 @@ absl::Status CheckHttp(const ServerConfig& config) {
                                                    config.max_message_bytes));
   }
   if (http.durable && http.ttl > config.max_ttl) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("http.ttl, ", absl::FormatDuration(http.ttl),
-                     ", is more than sessions.max_ttl, ", absl::FormatDuration(config.max_ttl)));
+    return absl::InvalidArgumentError(absl::StrCat("http.ttl, ", absl::FormatDuration(http.ttl),
+                                                   ", is more than sessions.max_ttl, ",
+                                                   absl::FormatDuration(config.max_ttl)));
   }
   if (http.durable && config.store_url.empty()) {
     return absl::InvalidArgumentError("http.durable: needs a store (store.url, or --store)");

@@ -272,8 +272,7 @@ TEST(ServerConfigTest, TheExampleOfTheDocumentationIsTheDefaults) {
   EXPECT_EQ(config.http.durable, defaults.http.durable);
   EXPECT_EQ(config.http.ttl, defaults.http.ttl);
   EXPECT_EQ(config.http.default_max_tokens, defaults.http.default_max_tokens);
-  EXPECT_TRUE(config.http.page);
-  EXPECT_TRUE(config.http.allowed_origins.empty());
+  EXPECT_TRUE(config.http.page && config.http.allowed_origins.empty());
   for (const TlsConfig* const tls : {&config.tls, &config.metrics_tls, &config.http.tls}) {
     EXPECT_EQ(tls->certificate, "");
     EXPECT_EQ(tls->key, "");
