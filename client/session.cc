@@ -1,6 +1,7 @@
 // Names turns and sessions, so that calls can be made again.
 #include "client/session.h"
 
+#include "client/errors/retries.h"
 #include "client/random_id.h"
 
 namespace longstream::client {
@@ -66,14 +67,14 @@ Session& Session::operator=(Session&& other) noexcept {
   return *this;
 }
 
-// If the call was cancelled, the session may exist all the same. A proxy can route the calls that
-// follow as this one, because the client has drawn the id.
+// If the call was cancelled or lost, the session may exist all the same. A proxy can route the
+// calls that follow as this one, because the client has drawn the id.
 void Session::Make(const std::string& id, const std::function<v1::Session()>& open) {
   id_ = id;
   try {
     connection_.Repeat([&] { opened_ = open(); });
   } catch (const CallError& error) {
-    if (error.status().error_code() == grpc::StatusCode::CANCELLED) {
+    if (MayHaveBegun(error.status())) {
       closes_ = true;
       CloseUnlessKept();
     }

@@ -25,9 +25,10 @@ v1::Messages UserMessage(std::string_view text);
 // that is not closed ends after its idle timeout or, in a store, after its ttl.
 //
 // Errors: calls block and throw CallError. If the connection or the server is lost, they go on by
-// themselves for Connection::resume_timeout(): each turn and each new session has an id, so nothing
-// happens twice. Only Close and CancelTurn make a single call. An address that has never accepted a
-// connection is an error at once (Connection::WaitUntilServing waits for a server that starts).
+// themselves for Connection::resume_timeout(): each turn and each new session has an id, so none
+// happens twice. A rewind may be made twice. Only Close and CancelTurn make a single call. An
+// address that has never accepted a connection is an error at once (Connection::WaitUntilServing
+// waits for a server that starts).
 //
 // Threads: the calls may run at the same time, but a session runs one turn at a time; a second one
 // fails with ABORTED. Moving, Keep, Close and set_on_close_failed need exclusive access.

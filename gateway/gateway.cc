@@ -31,10 +31,11 @@ Json ModelJson(const std::string& name, uint64_t context) {
   return model;
 }
 
-// Whether a request needs no turn of a model, and follows none.
-bool IsShort(const HttpRequest& request) {
-  // Lists of sessions may wait for the store.
+// Whether a request needs no turn of a model, follows none, and does not wait for the store.
+// `durable`: responses are in the store.
+bool IsShort(const HttpRequest& request, bool durable) {
   if (WantsStream(request) || request.path.starts_with("/longstream/")) return false;
+  if (durable && absl::StartsWith(request.path, kResponsesPrefix)) return false;
   return request.method != "POST" || absl::EndsWith(request.path, kCancelSuffix);
 }
 
@@ -57,7 +58,9 @@ absl::StatusOr<std::unique_ptr<Gateway>> Gateway::Start(const Options& options,
                                                         const client::Connection& connection) {
   std::unique_ptr<Gateway> gateway(new Gateway(options, connection));
   HttpServer::Options http = options.http;
-  http.is_short = IsShort;
+  http.is_short = [durable = options.turns.durable](const HttpRequest& request) {
+    return IsShort(request, durable);
+  };
   if (options.metrics != nullptr) http.metrics = options.metrics->connections();
   absl::StatusOr<std::unique_ptr<HttpServer>> server = HttpServer::Start(
       http, [made = gateway.get()](Exchange& exchange) { made->Handle(exchange); });

@@ -134,10 +134,10 @@ class Gateway {
   void AnswerChat(Call& call, ChatTurn turn, const std::shared_ptr<AnswerWriter>& writer);
 
   void Respond(Call& call);
-  // Writes the notes of a response that has ended, and its own. Returns the session that has its
-  // note; empty: it has none.
-  std::string NoteResponse(const Response& response, const EndedTurn& ended,
-                           const Conversation& conversation, std::vector<v1::Note> notes);
+  // Writes the notes of a response that has ended, and its own. Returns where its own one is;
+  // without a session: it has none.
+  NotePlace NoteResponse(const Response& response, const EndedTurn& ended,
+                         const Conversation& conversation, std::vector<v1::Note> notes);
   void RespondInBackground(Call& call, Response response, ChatTurn turn);
   void RunInBackground(const Response& response, ChatTurn turn, ResponseStream& events);
   // Answers, and returns null, if the response cannot be begun. Otherwise returns the bytes that it

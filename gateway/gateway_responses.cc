@@ -33,8 +33,8 @@ constexpr absl::Duration kCancelPatience = absl::Seconds(10);
 HttpAnswer NoResponse(const std::string& id, const char* param) {
   return ProblemAnswer(404,
                        absl::StrCat("there is no response ", Shown(Json(id)),
-                                    "; it was deleted or forgotten, or the server was started"
-                                    " again"),
+                                    "; it was deleted or forgotten, or only another gateway knows"
+                                    " it"),
                        param, "previous_response_not_found");
 }
 
@@ -121,7 +121,7 @@ void Gateway::Respond(Call& call) {
                                                    : "the response has failed or was cancelled");
     }
     response.conversation = previous->conversation;
-    response.previous = {read.previous_response_id, previous->note_session_id};
+    response.previous = {read.previous_response_id, previous->note};
   }
   response.conversation =
       std::make_shared<Conversation>(std::move(response.conversation), std::move(read.messages));
@@ -150,23 +150,22 @@ void Gateway::Respond(Call& call) {
     turn.on_end = [&](const EndedTurn& ended, std::vector<v1::Note> notes) {
       ResponseLog::Stored stored{WithReply(response.conversation, ended.reply),
                                  JsonToText(response.writer->response()), nullptr};
-      stored.note_session_id =
-          NoteResponse(response, ended, *stored.conversation, std::move(notes));
+      stored.note = NoteResponse(response, ended, *stored.conversation, std::move(notes));
       responses_.log().Add(response.id, owner, std::move(stored));
     };
   }
   AnswerChat(call, std::move(turn), response.writer);
 }
 
-std::string Gateway::NoteResponse(const Response& response, const EndedTurn& ended,
-                                  const Conversation& conversation, std::vector<v1::Note> notes) {
+NotePlace Gateway::NoteResponse(const Response& response, const EndedTurn& ended,
+                                const Conversation& conversation, std::vector<v1::Note> notes) {
   const std::string& session = ended.receipt.session_id;
-  std::optional<v1::Note> note =
+  std::optional<StoredResponses::Made> made =
       responses_.NoteOf(response.id, response.caller.authorization, response.previous, conversation,
                         JsonToText(response.writer->response()), session);
-  const bool has_note = note.has_value();
-  if (has_note) notes.push_back(*std::move(note));
-  return PutNotes(response.caller, session, notes) && has_note ? session : "";
+  if (made.has_value()) notes.push_back(std::move(made->note));
+  const bool written = PutNotes(response.caller, session, notes);
+  return written && made.has_value() ? std::move(made->place) : NotePlace();
 }
 
 void Gateway::RespondInBackground(Call& call, Response response, ChatTurn turn) {
@@ -202,9 +201,15 @@ void Gateway::RunInBackground(const Response& response, ChatTurn turn, ResponseS
   events.OnBegin([&] { responses_.log().Update(response.id, JsonToText(writer.InProgress())); });
   turn.on_end = [&](const EndedTurn& ended, std::vector<v1::Note> notes) {
     Conversation::Ptr conversation = WithReply(response.conversation, ended.reply);
-    std::string session = NoteResponse(response, ended, *conversation, std::move(notes));
-    responses_.log().End(response.id, std::move(conversation), JsonToText(writer.response()),
-                         std::move(session));
+    NotePlace note = NoteResponse(response, ended, *conversation, std::move(notes));
+    const bool has_note = !note.session_id.empty();
+    const bool is_there = responses_.log().End(response.id, std::move(conversation),
+                                               JsonToText(writer.response()), std::move(note));
+    // Its client has deleted it while the note was written.
+    if (!is_there && has_note) {
+      client::Connection connection = turns_.connection().For(response.caller);
+      responses_.Remove(connection, response.id, response.caller.authorization);
+    }
   };
   const auto fail = [&](const HttpAnswer& error) {
     const std::string last = events.cancelled() ? writer.Cancel() : writer.Fail(error);

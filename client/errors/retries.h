@@ -25,6 +25,20 @@ inline bool NeverBegan(const grpc::Status& status) {
          status.error_message() == "CANCELLED";
 }
 
+// Whether the service may have done what the call asks for although the call has failed.
+inline bool MayHaveBegun(const grpc::Status& status) {
+  switch (status.error_code()) {
+    case grpc::StatusCode::CANCELLED:
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+    case grpc::StatusCode::INTERNAL:
+    case grpc::StatusCode::UNAVAILABLE:
+    case grpc::StatusCode::UNKNOWN:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // A part of the error of a model that could not be loaded.
 inline constexpr char kNotLoaded[] = " could not be loaded: ";
 

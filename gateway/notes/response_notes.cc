@@ -1,5 +1,7 @@
 #include "gateway/notes/response_notes.h"
 
+#include <grpcpp/support/status.h>
+
 #include "gateway/conversations/conversation_key.h"
 
 namespace longstream::gateway {
@@ -26,7 +28,13 @@ std::optional<FoundResponse> FindResponse(client::Connection& connection, const 
                                           const std::string& owner) {
   v1::FindNotesRequest request;
   request.add_keys(KeyText(id, owner));
-  const v1::FindNotesResponse response = connection.FindNotes(request);
+  v1::FindNotesResponse response;
+  try {
+    response = connection.FindNotes(request);
+  } catch (const client::CallError& error) {
+    // A server of an earlier version has no notes.
+    if (error.status().error_code() != grpc::StatusCode::UNIMPLEMENTED) throw;
+  }
   if (response.notes_size() == 0) return std::nullopt;
   FoundResponse found;
   found.session_id = response.notes(0).session_id();

@@ -55,18 +55,19 @@ void ResponseLog::Update(const std::string& id, std::string json) {
   Count(&*found->second);
 }
 
-void ResponseLog::End(const std::string& id, Conversation::Ptr conversation, std::string json,
-                      std::string note_session_id) {
+bool ResponseLog::End(const std::string& id, Conversation::Ptr conversation, std::string json,
+                      NotePlace note) {
   absl::MutexLock lock(&mutex_);
   const auto found = by_id_.find(id);
-  if (found == by_id_.end()) return;
+  if (found == by_id_.end()) return false;
   Entry& entry = *found->second;
   if (std::exchange(entry.response.running, false)) --by_owner_[entry.owner].running;
   entry.response.conversation = std::move(conversation);
   entry.response.json = std::move(json);
-  entry.response.note_session_id = std::move(note_session_id);
+  entry.response.note = std::move(note);
   Count(&entry);
   EraseBeyondLimit();
+  return true;
 }
 
 void ResponseLog::CountEvents(const std::string& id) {

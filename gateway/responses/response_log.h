@@ -46,6 +46,13 @@ class Conversation {
   size_t parts_ = 0;
 };
 
+// Where the note of a response is.
+struct NotePlace {
+  std::string session_id;
+  // How many notes of responses before it are needed for its conversation.
+  uint32_t earlier_notes = 0;
+};
+
 // Keeps responses in memory, within a limit of bytes. A response belongs to its owner: for others
 // it does not exist. Thread-safe.
 class ResponseLog {
@@ -63,8 +70,8 @@ class ResponseLog {
     // The events of a response that is or was made in the background; nullptr: it was not.
     std::shared_ptr<ResponseStream> events;
     bool running = false;
-    // Of a response that has ended: the session with its note (gateway/notes). Empty: it has none.
-    std::string note_session_id = {};
+    // Of a response that has ended: its note (gateway/notes). Without a session: it has none.
+    NotePlace note = {};
   };
 
   // Keeps a response. Beyond the limit of bytes, the oldest response of the owner with the most is
@@ -74,9 +81,9 @@ class ResponseLog {
       ABSL_LOCKS_EXCLUDED(mutex_);
   // A running response has another JSON now.
   void Update(const std::string& id, std::string json) ABSL_LOCKS_EXCLUDED(mutex_);
-  // A running response has ended. Nothing happens if it was removed.
-  void End(const std::string& id, Conversation::Ptr conversation, std::string json,
-           std::string note_session_id = "") ABSL_LOCKS_EXCLUDED(mutex_);
+  // A running response has ended. False: it was removed meanwhile.
+  bool End(const std::string& id, Conversation::Ptr conversation, std::string json,
+           NotePlace note = {}) ABSL_LOCKS_EXCLUDED(mutex_);
   // Counts the events of a response that has ended: all of them are written.
   void CountEvents(const std::string& id) ABSL_LOCKS_EXCLUDED(mutex_);
 

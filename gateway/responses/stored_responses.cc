@@ -1,3 +1,5 @@
+// A chain of notes has the messages of a conversation. Now and then a note has all of them, so that
+// no chain is long.
 #include "gateway/responses/stored_responses.h"
 
 #include <utility>
@@ -9,7 +11,10 @@
 namespace longstream::gateway {
 namespace {
 
-// `messages`: without them.
+// Before a note with the whole conversation, if that is not too large.
+constexpr uint32_t kMostEarlierNotes = 32;
+
+// `response`: without them then.
 std::vector<v1::Message> TakeMessages(notes::Response* response) {
   std::vector<v1::Message> messages;
   for (v1::Message& message : *response->mutable_messages()) {
@@ -25,15 +30,20 @@ std::optional<ResponseLog::Stored> StoredResponses::Find(client::Connection& con
                                                          const std::string& owner,
                                                          bool with_conversation) {
   std::optional<ResponseLog::Stored> stored = log_.Find(id, owner);
-  const bool is_only_here = stored.has_value() && stored->note_session_id.empty();
+  const bool is_only_here = stored.has_value() && stored->note.session_id.empty();
   if (is_only_here || !options_.has_notes) return stored;
-  std::optional<FoundResponse> found = FindResponse(connection, id, owner);
+  const std::optional<FoundResponse> found = FindResponse(connection, id, owner);
   if (!found.has_value() || found->response.json().empty()) return std::nullopt;
   if (stored.has_value()) return stored;
   stored.emplace();
-  stored->note_session_id = found->session_id;
+  stored->note = {found->session_id, found->response.earlier_notes()};
   stored->json = found->response.json();
-  if (with_conversation) stored->conversation = Read(connection, found->response, owner);
+  if (!with_conversation) return stored;
+  const absl::MutexLock lock(&reading_);
+  if (auto read = log_.Find(id, owner); read.has_value()) return read;
+  stored->conversation = Read(connection, found->response, owner);
+  if (stored->conversation == nullptr) return std::nullopt;
+  log_.Add(id, owner, *stored);  // for the next request that goes on behind it
   return stored;
 }
 
@@ -50,19 +60,14 @@ Conversation::Ptr StoredResponses::Read(client::Connection& connection, const no
       break;
     }
     std::optional<FoundResponse> before = FindResponse(connection, id, owner);
-    if (!before.has_value()) {
-      throw BadRequest("previous_response_id",
-                       "a part of the conversation before the response is gone; send the"
-                       " conversation as the input of a new response");
-    }
+    if (!before.has_value() || parts.size() >= Conversation::kMostParts / 2) return nullptr;
     before->response.clear_json();
     bytes += before->response.ByteSizeLong();
-    parts.push_back(std::move(before->response));
-    if (bytes > options_.most_bytes || parts.size() > Conversation::kMostParts / 2) {
-      throw BadRequest("previous_response_id",
-                       absl::StrCat("the conversation has more than ", options_.most_bytes,
-                                    " bytes, or too many responses"));
+    if (bytes > options_.most_bytes) {
+      throw BadRequest("previous_response_id", absl::StrCat("the conversation has more than ",
+                                                            options_.most_bytes, " bytes"));
     }
+    parts.push_back(std::move(before->response));
   }
   for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
     conversation = std::make_shared<Conversation>(std::move(conversation), TakeMessages(&*part));
@@ -72,44 +77,53 @@ Conversation::Ptr StoredResponses::Read(client::Connection& connection, const no
 
 bool StoredResponses::Remove(client::Connection& connection, const std::string& id,
                              const std::string& owner) {
-  if (options_.has_notes) {
-    std::optional<FoundResponse> found = FindResponse(connection, id, owner);
-    if (found.has_value() && !found->response.json().empty()) {
-      // Later responses need its messages.
-      found->response.clear_json();
-      v1::PutNotesRequest put;
-      put.set_session_id(found->session_id);
-      *put.add_notes() = NoteOfResponse(id, owner, found->response);
-      connection.PutNotes(put);
-      log_.Remove(id, owner);
-      return true;
-    }
-    const std::optional<ResponseLog::Stored> stored = log_.Find(id, owner);
-    if (stored.has_value() && !stored->note_session_id.empty()) {
-      log_.Remove(id, owner);
-      return false;
-    }
+  const std::optional<ResponseLog::Stored> stored = log_.Find(id, owner);
+  const bool is_only_here = stored.has_value() && stored->note.session_id.empty();
+  if (is_only_here || !options_.has_notes) return log_.Remove(id, owner);
+  std::optional<FoundResponse> found = FindResponse(connection, id, owner);
+  const bool exists = found.has_value() && !found->response.json().empty();
+  if (exists) {
+    // Later responses need its messages.
+    found->response.clear_json();
+    v1::PutNotesRequest put;
+    put.set_session_id(found->session_id);
+    *put.add_notes() = NoteOfResponse(id, owner, found->response);
+    connection.PutNotes(put);
   }
-  return log_.Remove(id, owner);
+  log_.Remove(id, owner);
+  return exists;
 }
 
-std::optional<v1::Note> StoredResponses::NoteOf(const std::string& id, const std::string& owner,
-                                                const PreviousResponse& previous,
-                                                const Conversation& conversation,
-                                                const std::string& json,
-                                                const std::string& session_id) const {
+std::optional<StoredResponses::Made> StoredResponses::NoteOf(const std::string& id,
+                                                             const std::string& owner,
+                                                             const PreviousResponse& previous,
+                                                             const Conversation& conversation,
+                                                             const std::string& json,
+                                                             const std::string& session_id) const {
   if (!options_.has_notes) return std::nullopt;
-  notes::Response response;
-  response.set_json(json);
+  const auto make = [&](bool goes_on) -> std::optional<Made> {
+    // In memory, messages take a multiple of what they take in a note.
+    if (!goes_on && conversation.bytes() > 8 * kMostNoteBytes) return std::nullopt;
+    notes::Response response;
+    response.set_json(json);
+    if (goes_on) {
+      response.set_previous_response_id(previous.id);
+      response.set_earlier_notes(previous.note.earlier_notes + 1);
+    }
+    for (v1::Message& message : goes_on ? conversation.LastMessages() : conversation.Messages()) {
+      *response.add_messages() = std::move(message);
+    }
+    const uint32_t earlier_notes = response.earlier_notes();
+    v1::Note note = NoteOfResponse(id, owner, response);
+    if (note.value().size() > kMostNoteBytes) return std::nullopt;
+    return Made{std::move(note), {session_id, earlier_notes}};
+  };
   // A session keeps its notes together, but may end before other sessions do.
-  const bool goes_on = !previous.id.empty() && previous.note_session_id == session_id;
-  if (goes_on) response.set_previous_response_id(previous.id);
-  for (v1::Message& message : goes_on ? conversation.LastMessages() : conversation.Messages()) {
-    *response.add_messages() = std::move(message);
-  }
-  v1::Note note = NoteOfResponse(id, owner, response);
-  if (note.value().size() > kMostNoteBytes) return std::nullopt;
-  return note;
+  const bool can_go_on = !previous.id.empty() && previous.note.session_id == session_id;
+  const bool goes_on = can_go_on && previous.note.earlier_notes < kMostEarlierNotes;
+  std::optional<Made> made = make(goes_on);
+  if (!made.has_value() && can_go_on && !goes_on) made = make(true);  // it is too large as a whole
+  return made;
 }
 
 }  // namespace longstream::gateway

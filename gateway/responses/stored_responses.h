@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/synchronization/mutex.h"
 #include "client/connection.h"
 #include "gateway/notes/response_notes.h"
 #include "gateway/responses/response_log.h"
@@ -13,10 +14,10 @@
 
 namespace longstream::gateway {
 
-// The response that another one goes on behind, as the note of that one may name it.
+// The response that another one goes on behind.
 struct PreviousResponse {
-  std::string id;               // empty: there is none
-  std::string note_session_id;  // of its note; empty: it has none
+  std::string id;  // empty: there is none
+  NotePlace note;
 };
 
 // Without notes, responses live in memory. With notes, each response that has ended has one in its
@@ -38,27 +39,34 @@ class StoredResponses {
   // Those in memory.
   ResponseLog& log() { return log_; }
 
-  // Absent: the owner has no such response. `with_conversation`: the conversation is needed, too.
-  // Throws BadRequest if it is too long, or a part of it is gone.
+  // Absent: the owner has no such response. `with_conversation`: the conversation is needed, too;
+  // absent also if a part of it is gone. Throws BadRequest if it is too long.
   std::optional<ResponseLog::Stored> Find(client::Connection& connection, const std::string& id,
-                                          const std::string& owner, bool with_conversation);
+                                          const std::string& owner, bool with_conversation)
+      ABSL_LOCKS_EXCLUDED(reading_);
   // Cancels the response if it is running. False: there is none.
   bool Remove(client::Connection& connection, const std::string& id, const std::string& owner);
 
-  // The note of a response that has ended. `conversation`: with the answer; what it has got since
-  // `previous` are its last two parts. `session_id`: of the note. Absent: responses have no notes,
-  // or it would be too large.
-  std::optional<v1::Note> NoteOf(const std::string& id, const std::string& owner,
-                                 const PreviousResponse& previous, const Conversation& conversation,
-                                 const std::string& json, const std::string& session_id) const;
+  struct Made {
+    v1::Note note;
+    NotePlace place;
+  };
+  // The note of a response that has ended, for this session. `conversation`: with the answer; what
+  // it has got since `previous` are its last two parts. Absent: responses have no notes, or it
+  // would be too large.
+  std::optional<Made> NoteOf(const std::string& id, const std::string& owner,
+                             const PreviousResponse& previous, const Conversation& conversation,
+                             const std::string& json, const std::string& session_id) const;
 
  private:
-  // The conversation up to the answer of a response.
+  // The conversation up to the answer of a response. Null: a part of it is gone.
   Conversation::Ptr Read(client::Connection& connection, const notes::Response& last,
                          const std::string& owner) const;
 
   const Options options_;
   ResponseLog log_;
+  // One conversation at a time is read from notes: it takes memory that nobody has counted yet.
+  absl::Mutex reading_;
 };
 
 }  // namespace longstream::gateway

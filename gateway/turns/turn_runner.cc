@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "client/cancellation.h"
@@ -24,6 +23,8 @@ using client::Generation;
 
 // How many sessions of its caller a turn that gets none ends before it fails.
 constexpr int kMostEnded = 16;
+// The same for sessions in the store, which other gateways may use.
+constexpr int kMostStoredEnded = 2;
 // How long a prompt that several answers share is sent again. Then each answer begins by itself.
 constexpr std::chrono::milliseconds kMostAgain{10000};
 // How long a turn waits for a session that another replica of a fleet has, or had: it stays there
@@ -31,6 +32,8 @@ constexpr std::chrono::milliseconds kMostAgain{10000};
 constexpr std::chrono::milliseconds kMostComing{7000};
 // How long a search for a session is repeated.
 constexpr std::chrono::milliseconds kMostSearching{2000};
+// How long the end of an answer may wait for its notes.
+constexpr std::chrono::seconds kNoteTimeout{5};
 // How long a session may take to be opened or forked.
 constexpr std::chrono::seconds kOpenTimeout{60};
 
@@ -51,27 +54,10 @@ bool IsUnavailable(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::UNAVAILABLE;
 }
 
-// Makes a call, and makes it again while the server or the session is not available, for so long at
-// most. `started`: set by a call that must not be made again.
-template <typename Call>
-auto WhenAvailable(const Caller& caller, std::chrono::milliseconds most, const bool* started,
-                   const Call& call) {
-  constexpr std::chrono::milliseconds kLook{100};
-  client::Retries retries(most);
-  while (true) {
-    std::chrono::milliseconds pause{};
-    try {
-      return call();
-    } catch (const CallError& error) {
-      if (*started || !IsUnavailable(error.status())) throw;
-      const auto next = retries.PauseAfter(error.status(), 0);
-      if (!next.has_value()) throw;
-      pause = *next;
-    }
-    for (; pause.count() > 0 && !client::IsCancelled(caller); pause -= kLook) {
-      std::this_thread::sleep_for(std::min(pause, kLook));
-    }
-  }
+// Whether a session that others use as well can be forked where it was remembered.
+bool HasMoved(const grpc::Status& status) {
+  return IsUnavailable(status) ||
+         (SessionHasChanged(status) && status.error_code() != grpc::StatusCode::NOT_FOUND);
 }
 
 bool LacksMemory(const CallError& error) {
@@ -80,20 +66,6 @@ bool LacksMemory(const CallError& error) {
 
 [[noreturn]] void ThrowNoRoom(const CallError& error) {
   throw NoRoomError(error.status(), error.request_id());
-}
-
-// Whether the server may have made the session although the call has failed.
-bool MayHaveBegun(const grpc::Status& status) {
-  switch (status.error_code()) {
-    case grpc::StatusCode::CANCELLED:
-    case grpc::StatusCode::DEADLINE_EXCEEDED:
-    case grpc::StatusCode::INTERNAL:
-    case grpc::StatusCode::UNAVAILABLE:
-    case grpc::StatusCode::UNKNOWN:
-      return true;
-    default:
-      return false;
-  }
 }
 
 // False: the server has not answered.
@@ -171,11 +143,12 @@ void TurnRunner::Open(const Caller& caller, const std::string& model, const std:
       connection.Open(request);
       return;
     } catch (const CallError& error) {
-      const bool made_room = LacksMemory(error) && ended < kMostEnded &&
+      const bool made_room = LacksMemory(error) &&
+                             ended < (options_.durable ? kMostStoredEnded : kMostEnded) &&
                              Close(index_.TakeOldestOf(caller.authorization));
       if (made_room) continue;
       if (LacksMemory(error)) ThrowNoRoom(error);
-      if (MayHaveBegun(error.status())) CloseQuietly(connection, id);
+      if (client::MayHaveBegun(error.status())) CloseQuietly(connection, id);
       throw;
     }
   }
@@ -191,7 +164,7 @@ bool TurnRunner::Fork(const Caller& caller, const Found& found, Receipt* receipt
   try {
     connection.Fork(request);
   } catch (const CallError& error) {
-    if (MayHaveBegun(error.status())) CloseQuietly(connection, receipt->session_id);
+    if (client::MayHaveBegun(error.status())) CloseQuietly(connection, receipt->session_id);
     // Without memory for a fork there may be some for a new session, when others have ended.
     const bool may_be_new = SessionHasChanged(error.status()) || LacksMemory(error) ||
                             (options_.durable && IsUnavailable(error.status()));
@@ -219,9 +192,8 @@ std::optional<TurnRunner::Found> TurnRunner::Find(const Caller& caller,
   std::optional<Found> noted;
   try {
     Connection connection = connection_.For(caller);
-    const bool started = false;
-    noted = WhenAvailable(caller, kMostSearching, &started,
-                          [&] { return FindConversation(connection, beginnings); });
+    connection.set_resume_timeout(kMostSearching);
+    connection.Repeat([&] { noted = FindConversation(connection, beginnings); });
   } catch (const CallError&) {  // the model reads the rest again
   } catch (...) {
     if (found.has_value() && found->taken) index_.Release(found->session_id);
@@ -256,23 +228,18 @@ uint64_t TurnRunner::AppendInput(const Caller& caller, const std::string& sessio
   Connection connection = connection_.For(caller);
   append.set_session_id(session);
   append.set_turn_id(client::RandomId());
-  client::Retries retries(std::min(options_.resume_timeout, kMostAgain));
-  while (true) {
-    std::chrono::milliseconds pause{};
-    try {
-      const v1::TurnUsage usage = connection.Append(append).usage();
-      return usage.reused_tokens() + usage.restored_tokens();
-    } catch (const CallError& error) {
-      const auto next = retries.PauseAfter(error.status(), 0);
-      if (!next.has_value() || client::IsCancelled(caller)) {
-        // The turn must not run while others use the session.
-        if (MayHaveBegun(error.status())) CancelQuietly(connection, append);
-        throw;
-      }
-      pause = *next;
-    }
-    std::this_thread::sleep_for(pause);
+  const std::chrono::milliseconds most = std::min(options_.resume_timeout, kMostAgain);
+  connection.set_resume_timeout(append.has_expected_position() ? std::max(most, kMostComing)
+                                                               : most);
+  v1::TurnUsage usage;
+  try {
+    connection.Repeat([&] { usage = connection.Append(append).usage(); });
+  } catch (const CallError& error) {
+    // The turn must not run while others use the session.
+    if (client::MayHaveBegun(error.status())) CancelQuietly(connection, append);
+    throw;
   }
+  return usage.reused_tokens() + usage.restored_tokens();
 }
 
 void TurnRunner::ForkForOthers(const Caller& caller, const std::string& session, bool indexed,
@@ -290,22 +257,34 @@ void TurnRunner::ForkForOthers(const Caller& caller, const std::string& session,
 void TurnRunner::BeginTogether(const Caller& caller, const ConversationTurn& turn,
                                BegunTurns* begun) {
   try {
-    Receipt first = Begin(
-        caller, turn, Find(caller, turn, KeysOf(turn.beginning, turn.request.input().messages())));
-    begun->Set(0, first);
+    std::optional<Found> found =
+        Find(caller, turn, KeysOf(turn.beginning, turn.request.input().messages()));
     v1::AppendRequest append = AppendOf(turn.request);
-    if (first.expected_position.has_value()) {
-      append.set_expected_position(*first.expected_position);
-    }
     v1::Messages* const messages = append.mutable_input()->mutable_messages();
     messages->set_whole_conversation(true);
     if (!messages->has_add_generation_prompt()) {
       messages->set_add_generation_prompt(!messages->continue_final_message());
     }
-    begun->cached_tokens = AppendInput(caller, first.session_id, std::move(append));
-    first.expected_position.reset();
-    begun->Set(0, first);
-    ForkForOthers(caller, first.session_id, /*indexed=*/true, begun);
+    const auto read = [&] {
+      Receipt first = Begin(caller, turn, found);
+      begun->Set(0, first);
+      append.clear_expected_position();
+      if (first.expected_position) append.set_expected_position(*first.expected_position);
+      begun->cached_tokens = AppendInput(caller, first.session_id, append);
+      first.expected_position.reset();
+      begun->Set(0, first);
+    };
+    try {
+      read();
+    } catch (const CallError& error) {
+      const Receipt first = begun->session(0);
+      if (!first.expected_position.has_value() || !HasMoved(error.status())) throw;
+      GiveUpAfter(caller, first, /*changed=*/true);
+      begun->GiveAway(0);
+      found->taken = false;
+      read();
+    }
+    ForkForOthers(caller, begun->session(0).session_id, /*indexed=*/true, begun);
   } catch (const CallError&) {
   }
 }
@@ -361,6 +340,22 @@ void TurnRunner::GiveUpAfter(const Caller& caller, const Receipt& receipt, bool 
   CloseQuietly(connection, receipt.session_id);
 }
 
+Generation TurnRunner::GenerateInTime(const Caller& caller, const ConversationTurn& turn,
+                                      const v1::GenerateRequest& request,
+                                      const Connection::OnMessage& on_message, bool* started) {
+  Connection connection = connection_.For(caller);
+  connection.set_collects_log_probs(!turn.streams);
+  connection.set_resume_timeout(std::max(options_.resume_timeout, kMostComing));
+  const auto give_up = std::chrono::steady_clock::now() + kMostComing;
+  const auto on_lost = [&](const CallError& error) {
+    const bool waits =
+        *started ? options_.resume_timeout.count() > 0
+                 : IsUnavailable(error.status()) && std::chrono::steady_clock::now() < give_up;
+    if (!waits) throw CallError(error);
+  };
+  return connection.Generate(request, NotingStart(on_message, started), on_lost);
+}
+
 Generation TurnRunner::Run(const Caller& caller, const ConversationTurn& turn,
                            const Connection::OnMessage& on_message, Receipt* receipt,
                            std::vector<v1::Note>* notes) {
@@ -384,10 +379,9 @@ Generation TurnRunner::Run(const Caller& caller, const ConversationTurn& turn,
     const bool may_come = options_.durable && receipt->how == Receipt::How::kContinued;
     bool started = false;
     try {
-      Generation generation = WhenAvailable(
-          caller, may_come ? kMostComing - options_.resume_timeout : std::chrono::milliseconds(0),
-          &started,
-          [&] { return connection.Generate(request, NotingStart(on_message, &started)); });
+      Generation generation = may_come
+                                  ? GenerateInTime(caller, turn, request, on_message, &started)
+                                  : connection.Generate(request, NotingStart(on_message, &started));
       turn.begun.GiveAway();
       keys.push_back(KeyAfter(keys.empty() ? turn.beginning : keys.back(), turn.reply(generation)));
       const uint64_t position = generation.finish.position();
@@ -408,9 +402,11 @@ Generation TurnRunner::Run(const Caller& caller, const ConversationTurn& turn,
               : SessionHasChanged(error.status()) || (may_come && IsUnavailable(error.status()));
       GiveUpAfter(caller, *receipt, changed);
       if (!started && changed) {
-        // A session with which another gateway has gone on can be forked where it was.
-        const bool has_place = options_.durable && found.has_value() && found->taken && !lost;
-        has_place ? void(found->taken = false) : found.reset();
+        if (may_come && found.has_value() && HasMoved(error.status())) {
+          found->taken = false;
+        } else {
+          found.reset();
+        }
         continue;
       }
       if (!started && LacksMemory(error)) ThrowNoRoom(error);
@@ -438,9 +434,13 @@ bool TurnRunner::PutNotes(const Caller& caller, const std::string& session_id,
   v1::PutNotesRequest request;
   request.set_session_id(session_id);
   for (const v1::Note& note : notes) *request.add_notes() = note;
-  Connection connection = ToOpen(caller);
+  Caller steady = caller;
+  steady.cancellation = nullptr;  // the client that has left may come back
+  steady.timeout = kNoteTimeout;
+  Connection connection = connection_.For(steady);
+  connection.set_resume_timeout(kMostSearching);
   try {
-    connection.PutNotes(request);
+    connection.Repeat([&] { connection.PutNotes(request); });
     return true;
   } catch (const CallError&) {
     return false;

@@ -126,6 +126,11 @@ class TurnRunner {
   bool Fork(const client::Caller& caller, const Found& found, Receipt* receipt);
   // While there is no room for a session, ends unused sessions of the same caller.
   void Open(const client::Caller& caller, const std::string& model, const std::string& id);
+  // Generates on a session that other gateways may use. Waits for it as long as kMostComing says.
+  // `started`: set when the first message comes.
+  client::Generation GenerateInTime(const client::Caller& caller, const ConversationTurn& turn,
+                                    const v1::GenerateRequest& request,
+                                    const client::Connection::OnMessage& on_message, bool* started);
   // Ends the sessions that are beyond the limits of the index.
   void CloseBeyondLimits();
   // Closes a session that the index has forgotten. False: there is none.

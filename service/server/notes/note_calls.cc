@@ -104,7 +104,7 @@ grpc::ServerUnaryReactor* NewPutNotesCall(const NoteCallTools& tools, const std:
     row.key = std::move(*note.mutable_key());
     row.value = std::move(*note.mutable_value());
   }
-  // The rows have the request's bytes, so it counts until they are written.
+  // The rows have the request's bytes, so it counts until the answer. Then the queue counts them.
   const auto counted = std::make_shared<Decoded<v1::PutNotesRequest>>(std::move(request));
   tools.sessions->PutNotes({tenant, *session}, std::move(notes),
                            [call, counted](const absl::Status& status) {

@@ -62,9 +62,11 @@ CommitQueue::~CommitQueue() {
 
 void CommitQueue::Submit(Change change, Done done) {
   const size_t bytes = BytesOf(change);
+  const bool is_note = std::holds_alternative<PutNotes>(change);
+  const size_t most = is_note ? options_.max_waiting_bytes / 4 : options_.max_waiting_bytes;
   {
     absl::MutexLock lock(&mutex_);
-    if (bytes <= options_.max_waiting_bytes - waiting_bytes_) {
+    if (waiting_bytes_ <= most && bytes <= most - waiting_bytes_) {
       waiting_bytes_ += bytes;
       waiting_.push_back({std::move(change), std::move(done)});
       return;
@@ -72,7 +74,7 @@ void CommitQueue::Submit(Change change, Done done) {
   }
   done(absl::ResourceExhaustedError(absl::StrCat("store: a change of ", bytes,
                                                  " bytes does not fit; changes that wait may take ",
-                                                 options_.max_waiting_bytes, " bytes")));
+                                                 most, " bytes")));
 }
 
 absl::Duration CommitQueue::BusyFor() const {

@@ -28,7 +28,7 @@ class CommitQueue {
  public:
   struct Options {
     // Changes that wait or are being applied, in bytes of their rows. A change beyond it is
-    // refused.
+    // refused, and notes beyond a quarter of it, so that they take the place of no turn.
     size_t max_waiting_bytes = size_t{256} << 20;
     // Called on the queue's thread after each transaction, before the callbacks of its changes.
     std::function<void(absl::Span<const absl::StatusOr<Applied>> results, absl::Duration duration)>

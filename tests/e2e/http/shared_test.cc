@@ -223,6 +223,31 @@ TEST_F(GatewaysTest, ResponsesGoOnAndAreReadAtEachOfThem) {
   EXPECT_EQ(fork.at("longstream").at("session"), "continued");
 }
 
+TEST_F(GatewaysTest, LongChainsOfResponsesGoOn) {
+  Conversation conversation;
+  Json last;
+  std::vector<std::string> ids;
+  for (int i = 0; i < 70; ++i) {
+    last = Respond(0, "a", ids.empty() ? "" : ids.back(), &conversation);
+    ids.push_back(last.at("id"));
+  }
+  // Notes of the session that were written first are gone: others have the whole conversation.
+  client::Connection connection(Address());
+  v1::PutNotesRequest put;
+  put.set_session_id(last.at("longstream").at("session_id"));
+  for (int i = 0; i < 64; ++i) put.add_notes();
+  for (int round = 0; round < 63; ++round) {
+    for (int i = 0; i < 64; ++i) {
+      put.mutable_notes(i)->set_key(std::to_string(round) + " " + std::to_string(i));
+      put.mutable_notes(i)->set_value("x");
+    }
+    connection.PutNotes(put);
+  }
+  EXPECT_EQ(Get(Port(1), ResponsePath(ids.front())).status, 404);
+  EXPECT_EQ(Get(Port(1), ResponsePath(ids.back())).status, 200);
+  Respond(1, "b", ids.back(), &conversation);
+}
+
 TEST_F(GatewaysTest, ADeletedResponseIsGoneAtEachOfThem) {
   Conversation conversation;
   const Json first = Respond(0, "abc", "", &conversation);

@@ -334,6 +334,12 @@ absl::StatusOr<Applied> Make(Database& database, const CloseSession& close) {
   if (!session.ok()) return session.status();
   absl::Status status = LeaveHead(database, session->row.head, close.now);
   if (!status.ok()) return status;
+  // Its turns stay for a while, because forks may need them.
+  absl::StatusOr<StatementUse> notes = database.Use("DELETE FROM notes WHERE session = ?1");
+  if (!notes.ok()) return notes.status();
+  (*notes)->Bind(0, session->number);
+  status = database.Run(**notes, "remove the notes of a session");
+  if (!status.ok()) return status;
   session->row.head = kNoTurn;
   session->close_time = close.now;
   return WriteSession(database, *std::move(session));
@@ -347,23 +353,6 @@ absl::StatusOr<Applied> Make(Database& database, const AddSnapshot& add) {
   return Applied{.turn = add.snapshot.turn};
 }
 
-// The notes of a session: how many, the bytes of their values, and the time of the last one.
-struct NoteSums {
-  int64_t notes = 0;
-  int64_t bytes = 0;
-  int64_t last_time = 0;
-};
-
-absl::StatusOr<NoteSums> SumNotes(Database& database, int64_t session) {
-  absl::StatusOr<StatementUse> select = database.Use(
-      "SELECT count(*), coalesce(sum(length(value)), 0), coalesce(max(time), 0)"
-      " FROM notes WHERE session = ?1");
-  if (!select.ok()) return select.status();
-  (*select)->Bind(0, session);
-  if ((*select)->Step() != Stepped::kRow) return database.Error("add up the notes of a session");
-  return NoteSums{(*select)->Int(0), (*select)->Int(1), (*select)->Int(2)};
-}
-
 absl::Status RemoveNote(Database& database, int64_t session, const std::string& key) {
   absl::StatusOr<StatementUse> remove =
       database.Use("DELETE FROM notes WHERE session = ?1 AND key = ?2");
@@ -373,24 +362,23 @@ absl::Status RemoveNote(Database& database, int64_t session, const std::string& 
   return database.Run(**remove, "remove a note");
 }
 
-// Removes the notes of a session that were written longest ago, until the limits are kept.
+// Keeps the notes of a session that were written last, within the limits, and removes the others.
 absl::Status RemoveOldNotes(Database& database, int64_t session, const PutNotes& put) {
-  absl::StatusOr<NoteSums> sums = SumNotes(database, session);
-  if (!sums.ok()) return sums.status();
-  const auto most_notes = static_cast<int64_t>(put.most_notes);
-  const auto most_bytes = static_cast<int64_t>(put.most_bytes);
   std::vector<std::string> old;
   {
-    absl::StatusOr<StatementUse> select =
-        database.Use("SELECT key, length(value) FROM notes WHERE session = ?1 ORDER BY time, key");
+    absl::StatusOr<StatementUse> select = database.Use(
+        "SELECT key, length(value) FROM notes WHERE session = ?1 ORDER BY time DESC, key DESC");
     if (!select.ok()) return select.status();
     (*select)->Bind(0, session);
-    while (sums->notes > most_notes || sums->bytes > most_bytes) {
-      if ((*select)->Step() != Stepped::kRow) return database.Error("look for old notes");
-      old.push_back((*select)->Bytes(0));
-      --sums->notes;
-      sums->bytes -= (*select)->Int(1);
+    size_t notes = 0;
+    uint64_t bytes = 0;
+    Stepped code = Stepped::kRow;
+    while ((code = (*select)->Step()) == Stepped::kRow) {
+      ++notes;
+      bytes += static_cast<uint64_t>((*select)->Int(1));
+      if (notes > put.most_notes || bytes > put.most_bytes) old.push_back((*select)->Bytes(0));
     }
+    if (code != Stepped::kDone) return database.Error("look for old notes");
   }
   for (const std::string& key : old) {
     if (absl::Status status = RemoveNote(database, session, key); !status.ok()) return status;
@@ -401,7 +389,7 @@ absl::Status RemoveOldNotes(Database& database, int64_t session, const PutNotes&
 absl::StatusOr<Applied> Make(Database& database, const PutNotes& put) {
   const absl::StatusOr<NumberedSession> session = FindSession(database, put.session);
   if (!session.ok()) return session.status();
-  const absl::StatusOr<NoteSums> before = SumNotes(database, session->number);
+  const absl::StatusOr<NoteSums> before = FindNoteSums(database, put.session);
   if (!before.ok()) return before.status();
   // The clock of another replica may be ahead, but these are the last ones.
   const absl::Time time =
@@ -414,8 +402,16 @@ absl::StatusOr<Applied> Make(Database& database, const PutNotes& put) {
                                             : WriteNote(database, note);
     if (!status.ok()) return status;
   }
-  absl::Status status = RemoveOldNotes(database, session->number, put);
-  if (!status.ok()) return status;
+  uint64_t added = 0;
+  for (const NoteRow& row : put.notes) added += row.value.size();
+  // The sums are too large where notes were replaced, so most changes need not add up again.
+  const bool may_exceed =
+      static_cast<uint64_t>(before->notes) + put.notes.size() > put.most_notes ||
+      static_cast<uint64_t>(before->bytes) + added > put.most_bytes;
+  if (may_exceed) {
+    absl::Status status = RemoveOldNotes(database, session->number, put);
+    if (!status.ok()) return status;
+  }
   return Applied{};
 }
 

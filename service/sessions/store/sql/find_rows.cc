@@ -74,6 +74,26 @@ class TurnIdQuery {
   absl::StatusOr<StatementUse> select_;
 };
 
+// The query that adds up the notes of an open session.
+class NoteSumsQuery {
+ public:
+  NoteSumsQuery(Database& database, const SessionKey& session)
+      : id_(session.id.Bytes()),
+        select_(database.Use(
+            "SELECT count(*), coalesce(sum(length(n.value)), 0), coalesce(max(n.time), 0)"
+            " FROM sessions s JOIN notes n ON n.session = s.number"
+            " WHERE s.tenant = ?1 AND s.id = ?2 AND s.close_time IS NULL")) {
+    if (!select_.ok()) return;
+    (*select_)->BindText(0, session.tenant);
+    (*select_)->BindBlob(1, id_);
+  }
+  absl::StatusOr<StatementUse>& select() { return select_; }
+
+ private:
+  const std::string id_;  // the statement points to it
+  absl::StatusOr<StatementUse> select_;
+};
+
 // If there is an error, the query itself has it, too.
 void Announce(absl::StatusOr<StatementUse> select) {
   if (select.ok()) (*select)->Announce();
@@ -143,6 +163,16 @@ absl::StatusOr<int64_t> NextNumber(Database& database, std::string_view table) {
   return database.Error("draw a number");
 }
 
+absl::StatusOr<NoteSums> FindNoteSums(Database& database, const SessionKey& session) {
+  NoteSumsQuery query(database, session);
+  if (!query.select().ok()) return query.select().status();
+  Statement& select = **query.select();
+  if (select.Step() != Stepped::kRow) return database.Error("add up the notes of a session");
+  const NoteSums sums{select.Int(0), select.Int(1), select.Int(2)};
+  return select.Step() == Stepped::kDone ? absl::StatusOr<NoteSums>(sums)
+                                         : database.Error("add up the notes of a session");
+}
+
 absl::Status HasTurnError(const SessionKey& session, const TurnId& id) {
   return absl::AlreadyExistsError(
       absl::StrCat("store: session ", session.id.ToString(), " has a turn ", id.ToString()));
@@ -173,6 +203,9 @@ size_t AnnounceReads(Database& database, absl::Span<const Change> changes) {
   for (const Change& change : changes.subspan(0, num)) {
     if (const auto* start = std::get_if<StartTurn>(&change)) {
       TurnIdQuery query(database, start->fence.key, start->turn.id);
+      Announce(std::move(query.select()));
+    } else if (const auto* put = std::get_if<PutNotes>(&change)) {
+      NoteSumsQuery query(database, put->session);
       Announce(std::move(query.select()));
     }
   }

@@ -28,6 +28,15 @@ absl::Status CheckTurnIsNew(Database& database, const SessionKey& session, const
 // The error of CheckTurnIsNew.
 absl::Status HasTurnError(const SessionKey& session, const TurnId& id);
 
+// The notes of an open session: how many, the bytes of their values, and the time of the last one
+// in microseconds. All are 0 if there is none.
+struct NoteSums {
+  int64_t notes = 0;
+  int64_t bytes = 0;
+  int64_t last_time = 0;
+};
+absl::StatusOr<NoteSums> FindNoteSums(Database& database, const SessionKey& session);
+
 // The number of the next row of a table. Numbers of removed rows are not used again.
 absl::StatusOr<int64_t> NextNumber(Database& database, std::string_view table);
 
