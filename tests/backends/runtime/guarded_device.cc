@@ -164,7 +164,7 @@ std::unique_ptr<DeviceEvent> GuardedDevice::MakeEvent() { return std::make_uniqu
 
 // Lets an op access the device's memory while it runs.
 template <typename Args, OpMember<Args> kOp>
-struct Guarded {
+struct GuardedOp {
   static void Run(Stream& stream, const Args& args) {
     auto* device = static_cast<GuardedDevice*>(stream.native);
     device->Protect(true);
@@ -174,7 +174,7 @@ struct Guarded {
 };
 
 const OpTable& GuardedOps() {
-  static const OpTable guarded = Wrapped<Guarded>(DeviceOps());
+  static const OpTable guarded = Wrapped<GuardedOp>(DeviceOps());
   return guarded;
 }
 
