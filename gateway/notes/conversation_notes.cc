@@ -38,7 +38,8 @@ std::optional<ConversationIndex::Found> FindConversation(client::Connection& con
     v1::FindNotesRequest request;
     for (size_t i = begin; i < end; ++i) request.add_keys(KeyText(beginnings[i].key));
     if (request.keys_size() == 0) break;
-    for (const v1::Note& note : connection.FindNotes(request).notes()) {
+    const v1::FindNotesResponse response = connection.FindNotes(request);
+    for (const v1::Note& note : response.notes()) {
       notes::Conversation conversation;
       if (!conversation.ParseFromString(note.value())) continue;  // it is not a gateway's
       const auto key = std::find(request.keys().begin(), request.keys().end(), note.key());

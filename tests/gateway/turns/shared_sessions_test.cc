@@ -150,7 +150,7 @@ TEST_F(SharedSessionsTest, ASessionThatDoesNotComeIsForkedOrReplaced) {
 
 TEST_F(SharedSessionsTest, ASearchThatFailsCostsOnlyTime) {
   Run(0, {"1"});
-  script_.finds = {grpc::Status(grpc::StatusCode::INTERNAL, "scripted")};
+  script_.finds = {grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "an earlier version")};
   EXPECT_THAT(Run(1, {"1", "ok", "2"}), ElementsAre("find 1", "open b", "generate b", "note b"));
   script_.finds = {grpc::Status(grpc::StatusCode::UNAVAILABLE, "scripted")};
   Restart(1);
@@ -161,8 +161,11 @@ TEST_F(SharedSessionsTest, ASearchThatFailsCostsOnlyTime) {
 
 TEST_F(SharedSessionsTest, NotesThatCannotBeWrittenCostOnlyTime) {
   script_.puts = {grpc::Status(grpc::StatusCode::UNAVAILABLE, "scripted")};
-  EXPECT_THAT(Run(0, {"1"}), ElementsAre("open a", "generate a", "note a"));
-  EXPECT_THAT(Run(1, {"1", "ok", "2"}), ElementsAre("find 1", "open b", "generate b", "note b"));
+  EXPECT_THAT(Run(0, {"0"}), ElementsAre("open a", "generate a", "note a", "note a"))
+      << "they are written again";
+  script_.puts = {grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "scripted")};
+  EXPECT_THAT(Run(0, {"1"}), ElementsAre("open b", "generate b", "note b"));
+  EXPECT_THAT(Run(1, {"1", "ok", "2"}), ElementsAre("find 1", "open c", "generate c", "note c"));
 }
 
 TEST_F(SharedSessionsTest, NotesThatAreNoneOfAGatewayAreIgnored) {
@@ -187,6 +190,16 @@ TEST_F(SharedSessionsTest, TurnsThatBeginTogetherExpectThePosition) {
   runners_[1]->BeginTogether(Alice(), TurnOf({"1", "ok", "2"}), begun.get());
   EXPECT_THAT(script_.TakeCalls(), ElementsAre("find 1", "append a at 7", "fork a to b"));
   EXPECT_FALSE(begun->session(0).expected_position.has_value()) << "it has read the prompt";
+}
+
+TEST_F(SharedSessionsTest, TurnsThatBeginTogetherForkASessionThatHasGoneOn) {
+  Run(0, {"1"});
+  script_.appends = {grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "scripted")};
+  const auto begun = runners_[1]->MakeBegun(Alice(), 2);
+  runners_[1]->BeginTogether(Alice(), TurnOf({"1", "ok", "2"}), begun.get());
+  EXPECT_THAT(script_.TakeCalls(),
+              ElementsAre("find 1", "append a at 7", "fork a to b", "append b", "fork b to c"));
+  EXPECT_EQ(begun->session(0).how, Receipt::How::kForked);
 }
 
 }  // namespace
