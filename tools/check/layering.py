@@ -334,7 +334,7 @@ LIBRARIES = {
     "gateway/answers": "absl protobuf",
     "gateway/requests": "protobuf",
     "gateway/anthropic": "absl protobuf",
-    "gateway/notes": "protobuf",
+    "gateway/notes": "grpc protobuf",
     "gateway/openai": "absl protobuf",
     "gateway/responses": "absl grpc protobuf",
     "gateway/tokens": "protobuf",

@@ -3,14 +3,19 @@
 #define LONGSTREAM_TESTS_GATEWAY_TURNS_SCRIPTED_SERVER_H_
 
 #include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
 
+#include <chrono>
 #include <deque>
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "gateway/turns/turn_runner.h"
 #include "longstream/v1/longstream.grpc.pb.h"
 
 namespace longstream::gateway {
@@ -146,6 +151,55 @@ class ScriptedServer final : public v1::Longstream::Service {
   std::mutex mutex_;
   std::vector<std::string> calls_;
   std::map<std::string, std::string> names_;
+};
+
+// A test with such a server, whose callers are alice or others.
+class ScriptedServerTest : public testing::Test {
+ protected:
+  ScriptedServerTest() {
+    grpc::ServerBuilder builder;
+    builder.RegisterService(&script_);
+    server_ = builder.BuildAndStart();
+  }
+  ~ScriptedServerTest() override { server_->Shutdown(); }
+
+  std::unique_ptr<TurnRunner> NewRunner(size_t sessions, bool durable) {
+    TurnRunner::Options options;
+    options.limits.sessions = sessions;
+    options.durable = durable;
+    options.resume_timeout = std::chrono::milliseconds(0);
+    return std::make_unique<TurnRunner>(
+        client::Connection::InProcess(server_->InProcessChannel({})), options);
+  }
+
+  static client::Caller Alice() {
+    client::Caller caller;
+    caller.authorization = "alice";
+    return caller;
+  }
+  static ScriptedServer::Turn Fails(grpc::StatusCode code, bool starts = false) {
+    return {grpc::Status(code, "scripted"), starts};
+  }
+
+  // The calls that `run` makes. `error`: how it failed; nullptr: it must not fail.
+  std::vector<std::string> CallsOf(const std::function<void()>& run, std::string* error) {
+    std::string failure;
+    try {
+      run();
+    } catch (const client::CallError& thrown) {
+      failure = thrown.code_name();
+    }
+    if (error == nullptr) {
+      EXPECT_EQ(failure, "");
+    } else {
+      *error = failure;
+    }
+    return script_.TakeCalls();
+  }
+
+  ScriptedServer script_;
+  std::unique_ptr<grpc::Server> server_;
+  Receipt receipt_;
 };
 
 }  // namespace longstream::gateway

@@ -20,24 +20,13 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 
-class SharedSessionsTest : public testing::Test {
+class SharedSessionsTest : public ScriptedServerTest {
  protected:
   SharedSessionsTest() {
-    grpc::ServerBuilder builder;
-    builder.RegisterService(&script_);
-    server_ = builder.BuildAndStart();
     for (size_t i = 0; i < 2; ++i) Restart(i);
   }
-  ~SharedSessionsTest() override { server_->Shutdown(); }
 
-  void Restart(size_t gateway) {
-    TurnRunner::Options options;
-    options.limits.sessions = 2;
-    options.durable = true;
-    options.resume_timeout = std::chrono::milliseconds(0);
-    runners_[gateway] = std::make_unique<TurnRunner>(
-        client::Connection::InProcess(server_->InProcessChannel({})), options);
-  }
+  void Restart(size_t gateway) { runners_[gateway] = NewRunner(/*sessions=*/2, /*durable=*/true); }
 
   static ConversationTurn TurnOf(const std::vector<std::string>& said) {
     ConversationTurn turn;
@@ -57,39 +46,19 @@ class SharedSessionsTest : public testing::Test {
     }
     return turn;
   }
-  static client::Caller Alice() {
-    client::Caller caller;
-    caller.authorization = "alice";
-    return caller;
-  }
-
   // Runs a turn with these messages. Returns its calls.
   std::vector<std::string> Run(size_t gateway, const std::vector<std::string>& said,
                                std::string* error = nullptr) {
-    std::vector<v1::Note> notes;
-    std::string failure;
-    try {
+    const auto run = [&] {
+      std::vector<v1::Note> notes;
       runners_[gateway]->Run(Alice(), TurnOf(said), {}, &receipt_, &notes);
       EXPECT_EQ(notes.size(), 1u);
       runners_[gateway]->PutNotes(Alice(), receipt_.session_id, notes);
-    } catch (const client::CallError& thrown) {
-      failure = thrown.code_name();
-    }
-    if (error == nullptr) {
-      EXPECT_EQ(failure, "");
-    } else {
-      *error = failure;
-    }
-    return script_.TakeCalls();
-  }
-  static ScriptedServer::Turn Fails(grpc::StatusCode code, bool starts = false) {
-    return {grpc::Status(code, "scripted"), starts};
+    };
+    return CallsOf(run, error);
   }
 
-  ScriptedServer script_;
-  std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<TurnRunner> runners_[2];
-  Receipt receipt_;
 };
 
 TEST_F(SharedSessionsTest, AreFoundByNotesOnlyIfAnAnswerIsUnknown) {

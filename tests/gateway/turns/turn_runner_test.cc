@@ -19,20 +19,8 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-class TurnRunnerTest : public testing::Test {
+class TurnRunnerTest : public ScriptedServerTest {
  protected:
-  TurnRunnerTest() {
-    grpc::ServerBuilder builder;
-    builder.RegisterService(&script_);
-    server_ = builder.BuildAndStart();
-    TurnRunner::Options options;
-    options.limits.sessions = 3;
-    options.resume_timeout = std::chrono::milliseconds(0);
-    runner_ = std::make_unique<TurnRunner>(
-        client::Connection::InProcess(server_->InProcessChannel({})), options);
-  }
-  ~TurnRunnerTest() override { server_->Shutdown(); }
-
   static ConversationTurn TurnOf(const std::vector<std::string>& said, const std::string& owner) {
     ConversationTurn turn;
     turn.model = "m";
@@ -56,12 +44,6 @@ class TurnRunnerTest : public testing::Test {
                                     size_t answer) {
     return Run(said, nullptr, "alice", {}, {begun, answer});
   }
-  static client::Caller Alice() {
-    client::Caller caller;
-    caller.authorization = "alice";
-    return caller;
-  }
-
   // Runs a turn with these messages of a user. Returns its calls; `error`: how it failed.
   std::vector<std::string> Run(const std::vector<std::string>& said, std::string* error = nullptr,
                                const std::string& owner = "alice",
@@ -79,27 +61,10 @@ class TurnRunnerTest : public testing::Test {
     client::Caller caller;
     caller.authorization = owner;
     caller.cancellation = &cancellation;
-    std::string failure;
-    try {
-      runner_->Run(caller, turn, on_message, &receipt_);
-    } catch (const client::CallError& thrown) {
-      failure = thrown.code_name();
-    }
-    if (error == nullptr) {
-      EXPECT_EQ(failure, "");
-    } else {
-      *error = failure;
-    }
-    return script_.TakeCalls();
-  }
-  static ScriptedServer::Turn Fails(grpc::StatusCode code, bool starts = false) {
-    return {grpc::Status(code, "scripted"), starts};
+    return CallsOf([&] { runner_->Run(caller, turn, on_message, &receipt_); }, error);
   }
 
-  ScriptedServer script_;
-  std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<TurnRunner> runner_;
-  Receipt receipt_;
+  const std::unique_ptr<TurnRunner> runner_ = NewRunner(/*sessions=*/3, /*durable=*/false);
 };
 
 TEST_F(TurnRunnerTest, ContinuesAndForks) {

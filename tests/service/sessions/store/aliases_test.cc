@@ -6,11 +6,7 @@
 #include <string>
 
 #include "service/sessions/store/sql/schema.h"
-#include "service/sessions/store/sqlite/database.h"
-#include "service/sessions/store/sqlite/sqlite_store.h"
-#include "service/sessions/store/sqlite/store_files.h"
-#include "tests/service/sessions/store/store_fixture.h"
-#include "tests/temporary_directory.h"
+#include "tests/service/sessions/store/directory_fixture.h"
 
 namespace longstream::store {
 namespace {
@@ -19,29 +15,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-class AliasRowsTest : public testing::Test {
- protected:
-  std::unique_ptr<SqliteStore> Open() {
-    absl::StatusOr<std::unique_ptr<SqliteStore>> store = SqliteStore::Open(path_, {});
-    EXPECT_TRUE(store.ok()) << store.status();
-    return *std::move(store);
-  }
-  // REQUIRES: no store is open.
-  void Sql(const char* sql) {
-    const auto database = SqliteDatabase::Open(path_ + "/log.db", "");
-    ASSERT_TRUE(database.ok()) << database.status();
-    const absl::Status status = (*database)->Execute(sql);
-    ASSERT_TRUE(status.ok()) << status;
-  }
-  std::vector<std::string> Check() {
-    const auto faults = CheckStore(path_, 10);
-    EXPECT_TRUE(faults.ok()) << faults.status();
-    return *faults;
-  }
-
-  const TemporaryDirectory directory_;
-  const std::string path_ = directory_.string() + "/store";
-};
+class AliasRowsTest : public DirectoryTest {};
 
 TEST_F(AliasRowsTest, AreReplacedAndRemoved) {
   const std::string arms("a\0b", 3);

@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "service/sessions/store/sql/schema.h"
-#include "service/sessions/store/sqlite/database.h"
-#include "service/sessions/store/sqlite/store_files.h"
+#include "tests/service/sessions/store/directory_fixture.h"
 #include "tests/service/sessions/store/session_store_suite.h"
 
 namespace longstream::store {
@@ -151,30 +150,7 @@ TEST_P(NotesTest, ManySessionsShareATransaction) {
 
 // --- a store in a directory ---------------------------------------------------------------------
 
-class NoteRowsTest : public testing::Test {
- protected:
-  std::unique_ptr<SqliteStore> Open() {
-    absl::StatusOr<std::unique_ptr<SqliteStore>> store = SqliteStore::Open(path_, {});
-    EXPECT_TRUE(store.ok()) << store.status();
-    return *std::move(store);
-  }
-  // REQUIRES: no store is open.
-  void Sql(const char* sql) {
-    const auto database = SqliteDatabase::Open(path_ + "/log.db", "");
-    ASSERT_TRUE(database.ok()) << database.status();
-    const absl::Status status = (*database)->Execute(sql);
-    ASSERT_TRUE(status.ok()) << status;
-  }
-  std::vector<std::string> Check() {
-    const auto faults = CheckStore(path_, 10);
-    EXPECT_TRUE(faults.ok()) << faults.status();
-    return *faults;
-  }
-
-  const TemporaryDirectory directory_;
-  const std::string path_ = directory_.string() + "/store";
-  const SessionKey key_ = NewSession(7).key;
-};
+class NoteRowsTest : public DirectoryTest {};
 
 TEST_F(NoteRowsTest, ADamagedNoteIsReportedAndNotFound) {
   const PutNotes put{key_, {Note("a", "1"), Note("b", "2")}, At(1), 10, 100};

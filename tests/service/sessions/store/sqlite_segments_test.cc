@@ -11,13 +11,9 @@
 
 #include "absl/time/clock.h"
 #include "service/sessions/store/sql/schema.h"
-#include "service/sessions/store/sqlite/database.h"
-#include "service/sessions/store/sqlite/sqlite_store.h"
-#include "service/sessions/store/sqlite/store_files.h"
+#include "tests/service/sessions/store/directory_fixture.h"
 #include "tests/service/sessions/store/faulty_directory.h"
 #include "tests/service/sessions/store/faulty_vfs.h"
-#include "tests/service/sessions/store/store_fixture.h"
-#include "tests/temporary_directory.h"
 
 namespace longstream::store {
 namespace {
@@ -27,13 +23,11 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-class SqliteSegmentsTest : public testing::Test {
+class SqliteSegmentsTest : public DirectoryTest {
  protected:
   void OpenStore() {
     store_.reset();
-    auto store = SqliteStore::Open(path_, {});
-    ASSERT_TRUE(store.ok()) << store.status();
-    store_ = *std::move(store);
+    store_ = Open();
   }
   // A store with one turn and its snapshot: a span in a file, and a fixed block in a row.
   void MakeSnapshot() {
@@ -46,10 +40,7 @@ class SqliteSegmentsTest : public testing::Test {
   }
   void Sql(const char* sql) {
     store_.reset();
-    const auto database = SqliteDatabase::Open(path_ + "/log.db", "");
-    ASSERT_TRUE(database.ok()) << database.status();
-    const absl::Status status = (*database)->Execute(sql);
-    ASSERT_TRUE(status.ok()) << status;
+    DirectoryTest::Sql(sql);
   }
   std::vector<std::filesystem::path> Files() {
     std::vector<std::filesystem::path> files;
@@ -58,15 +49,7 @@ class SqliteSegmentsTest : public testing::Test {
     }
     return files;
   }
-  std::vector<std::string> Check() {
-    const auto faults = CheckStore(path_, 10);
-    EXPECT_TRUE(faults.ok()) << faults.status();
-    return *faults;
-  }
 
-  const TemporaryDirectory directory_;
-  const std::string path_ = directory_.string() + "/store";
-  const SessionKey key_ = NewSession(7).key;
   std::unique_ptr<SqliteStore> store_;
   TurnNumber turn_ = kNoTurn;
 };
