@@ -137,7 +137,8 @@ class Gateway {
   // Writes the notes of a response that has ended, and its own. Returns where its own one is;
   // without a session: it has none.
   NotePlace NoteResponse(const Response& response, const EndedTurn& ended,
-                         const Conversation& conversation, std::vector<v1::Note> notes);
+                         const Conversation& conversation, const std::string& json,
+                         std::vector<v1::Note> notes);
   void RespondInBackground(Call& call, Response response, ChatTurn turn);
   void RunInBackground(const Response& response, ChatTurn turn, ResponseStream& events);
   // Answers, and returns null, if the response cannot be begun. Otherwise returns the bytes that it

@@ -150,7 +150,8 @@ void Gateway::Respond(Call& call) {
     turn.on_end = [&](const EndedTurn& ended, std::vector<v1::Note> notes) {
       ResponseLog::Stored stored{WithReply(response.conversation, ended.reply),
                                  JsonToText(response.writer->response()), nullptr};
-      stored.note = NoteResponse(response, ended, *stored.conversation, std::move(notes));
+      stored.note =
+          NoteResponse(response, ended, *stored.conversation, stored.json, std::move(notes));
       responses_.log().Add(response.id, owner, std::move(stored));
     };
   }
@@ -158,11 +159,11 @@ void Gateway::Respond(Call& call) {
 }
 
 NotePlace Gateway::NoteResponse(const Response& response, const EndedTurn& ended,
-                                const Conversation& conversation, std::vector<v1::Note> notes) {
+                                const Conversation& conversation, const std::string& json,
+                                std::vector<v1::Note> notes) {
   const std::string& session = ended.receipt.session_id;
-  std::optional<StoredResponses::Made> made =
-      responses_.NoteOf(response.id, response.caller.authorization, response.previous, conversation,
-                        JsonToText(response.writer->response()), session);
+  std::optional<StoredResponses::Made> made = responses_.NoteOf(
+      response.id, response.caller.authorization, response.previous, conversation, json, session);
   if (made.has_value()) notes.push_back(std::move(made->note));
   const bool written = PutNotes(response.caller, session, notes);
   return written && made.has_value() ? std::move(made->place) : NotePlace();
@@ -201,10 +202,11 @@ void Gateway::RunInBackground(const Response& response, ChatTurn turn, ResponseS
   events.OnBegin([&] { responses_.log().Update(response.id, JsonToText(writer.InProgress())); });
   turn.on_end = [&](const EndedTurn& ended, std::vector<v1::Note> notes) {
     Conversation::Ptr conversation = WithReply(response.conversation, ended.reply);
-    NotePlace note = NoteResponse(response, ended, *conversation, std::move(notes));
+    std::string json = JsonToText(writer.response());
+    NotePlace note = NoteResponse(response, ended, *conversation, json, std::move(notes));
     const bool has_note = !note.session_id.empty();
     const bool is_there = responses_.log().End(response.id, std::move(conversation),
-                                               JsonToText(writer.response()), std::move(note));
+                                               std::move(json), std::move(note));
     // Its client has deleted it while the note was written.
     if (!is_there && has_note) {
       client::Connection connection = turns_.connection().For(response.caller);

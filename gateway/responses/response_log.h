@@ -31,7 +31,8 @@ class Conversation {
 
   // All messages, from the first one on.
   std::vector<v1::Message> Messages() const;
-  // Those of the last two parts: of a response, what its request and its answer have added.
+  // The messages of the last two parts. If a response ends the conversation, its request and its
+  // answer have added them.
   std::vector<v1::Message> LastMessages() const;
   // That all messages take in memory.
   uint64_t bytes() const { return bytes_; }

@@ -340,11 +340,9 @@ void TurnRunner::GiveUpAfter(const Caller& caller, const Receipt& receipt, bool 
   CloseQuietly(connection, receipt.session_id);
 }
 
-Generation TurnRunner::GenerateInTime(const Caller& caller, const ConversationTurn& turn,
-                                      const v1::GenerateRequest& request,
-                                      const Connection::OnMessage& on_message, bool* started) {
-  Connection connection = connection_.For(caller);
-  connection.set_collects_log_probs(!turn.streams);
+Generation TurnRunner::GenerateInTime(Connection connection, const v1::GenerateRequest& request,
+                                      const Connection::OnMessage& on_message,
+                                      bool* started) const {
   connection.set_resume_timeout(std::max(options_.resume_timeout, kMostComing));
   const auto give_up = std::chrono::steady_clock::now() + kMostComing;
   const auto on_lost = [&](const CallError& error) {
@@ -380,7 +378,7 @@ Generation TurnRunner::Run(const Caller& caller, const ConversationTurn& turn,
     bool started = false;
     try {
       Generation generation = may_come
-                                  ? GenerateInTime(caller, turn, request, on_message, &started)
+                                  ? GenerateInTime(connection, request, on_message, &started)
                                   : connection.Generate(request, NotingStart(on_message, &started));
       turn.begun.GiveAway();
       keys.push_back(KeyAfter(keys.empty() ? turn.beginning : keys.back(), turn.reply(generation)));

@@ -97,7 +97,6 @@ class TurnRunner {
 
   const ConversationIndex& index() const { return index_; }
   const client::Connection& connection() const { return connection_; }
-  bool durable() const { return options_.durable; }
 
  private:
   using Found = ConversationIndex::Found;
@@ -127,10 +126,11 @@ class TurnRunner {
   // While there is no room for a session, ends unused sessions of the same caller.
   void Open(const client::Caller& caller, const std::string& model, const std::string& id);
   // Generates on a session that other gateways may use. Waits for it as long as kMostComing says.
-  // `started`: set when the first message comes.
-  client::Generation GenerateInTime(const client::Caller& caller, const ConversationTurn& turn,
+  // `connection`: of the turn. `started`: set when the first message comes.
+  client::Generation GenerateInTime(client::Connection connection,
                                     const v1::GenerateRequest& request,
-                                    const client::Connection::OnMessage& on_message, bool* started);
+                                    const client::Connection::OnMessage& on_message,
+                                    bool* started) const;
   // Ends the sessions that are beyond the limits of the index.
   void CloseBeyondLimits();
   // Closes a session that the index has forgotten. False: there is none.
