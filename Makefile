@@ -35,7 +35,7 @@ FLEET ?=
 fleet: packages envoy  ## Run 4 replicas on one database, Envoy and Prometheus until Ctrl-C: docs/local-fleet.md.
 	@tools/install_packages.sh fleet
 	@cmake --preset release
-	@cmake --build --preset release --parallel $(JOBS) --target demo_programs
+	@cmake --build --preset release --parallel $(JOBS) --target demo_programs longstream-gateway
 	@python3 -B deploy/local/fleet.py $(FLEET)
 
 # CHAOS holds flags (build/release/tests/fleet_chaos --help), for example: make chaos CHAOS='--failover'.

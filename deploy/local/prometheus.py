@@ -1,12 +1,14 @@
-"""Prometheus of Debian's package, which reads the metrics of the replicas and of Envoy."""
+"""Prometheus of Debian's package, which reads the metrics of replicas, gateways and Envoy."""
 
 import json
 import pathlib
 import shutil
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 
 from envoy import Envoy
+from gateway import Gateway
 from ports import Ports
 from replica import Replica
 from service import Service, ServiceError
@@ -49,11 +51,15 @@ class Prometheus(Service):
 
     def start(self) -> None:
         """Start Prometheus."""
-        targets = ", ".join(
-            json.dumps({"targets": [f"127.0.0.1:{replica.metrics_port}"],
-                        "labels": {"replica": replica.name}}) for replica in self._replicas)
-        text = _TEMPLATE.read_text().replace("@REPLICAS@", targets)
+        replicas = _targets("replica", self._replicas)
+        gateways = _targets("gateway", self._envoy.gateways)
+        text = _TEMPLATE.read_text().replace("@REPLICAS@", replicas).replace("@GATEWAYS@", gateways)
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "prometheus.yml").write_text(
             text.replace("@ENVOY_ADMIN_PORT@", str(self._envoy.admin_port)))
         super().start()
+
+
+def _targets(label: str, services: Sequence[Replica] | Sequence[Gateway]) -> str:
+    return ", ".join(json.dumps({"targets": [f"127.0.0.1:{service.metrics_port}"],
+                                 "labels": {label: service.name}}) for service in services)

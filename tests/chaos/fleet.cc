@@ -50,6 +50,8 @@ void Fleet::StartEnvoy(const std::string& folder) {
   Replace("@PORT@", std::to_string(envoy_port_), &text);
   Replace("@ADMIN_PORT@", std::to_string(FreePort()), &text);
   Replace("@REPLICAS@", endpoints, &text);
+  Replace("@HTTP_PORT@", std::to_string(FreePort()), &text);
+  Replace("@GATEWAYS@", "", &text);  // no client speaks HTTP
   const std::string config = folder + "/envoy.yaml";
   std::ofstream(config) << text;
   envoy_ = std::make_unique<EnvoyProcess>(config, folder + "/envoy.log", envoy_port_);

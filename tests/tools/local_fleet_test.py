@@ -87,7 +87,7 @@ class ProgramsTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as build:
             programs = pathlib.Path(build) / "bin"
             programs.mkdir()
-            for name in ("longstream", "longstream-server"):
+            for name in ("longstream", "longstream-server", "longstream-gateway"):
                 (programs / name).touch(0o755)
             self.assertEqual(self.error_of("--build", build, "--envoy", "/none"),
                              "fleet: --envoy: there is no program /none\n")

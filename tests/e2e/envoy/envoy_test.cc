@@ -4,10 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <fstream>
-#include <iterator>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -15,6 +12,7 @@
 
 #include "client/connection.h"
 #include "longstream/v1/longstream.grpc.pb.h"
+#include "tests/e2e/envoy/envoy_config.h"
 #include "tests/e2e/minimal_server.h"
 #include "tests/processes/envoy_process.h"
 #include "tests/processes/free_port.h"
@@ -29,21 +27,6 @@ namespace {
 constexpr std::chrono::seconds kPatience{60};
 constexpr size_t kMiB = size_t{1} << 20;
 
-// docs/envoy.yaml with other addresses.
-std::string EnvoyConfig(int port, int server_port) {
-  std::ifstream file(LONGSTREAM_SOURCE_DIR "/docs/envoy.yaml");
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  const auto replace = [&text](const std::string& from, const std::string& to) {
-    const size_t found = text.find(from);
-    if (found == std::string::npos) throw std::runtime_error("docs/envoy.yaml: no " + from);
-    text.replace(found, from.size(), to);
-  };
-  replace("address: 0.0.0.0, port_value: 8443",
-          "address: 127.0.0.1, port_value: " + std::to_string(port));
-  replace("port_value: 50051", "port_value: " + std::to_string(server_port));
-  return text;
-}
-
 const std::string kRequestHeaders = HpackBlock(GrpcHeaders("/longstream.v1.Longstream/Generate"));
 
 class EnvoyTest : public testing::Test {
@@ -54,7 +37,7 @@ class EnvoyTest : public testing::Test {
         std::vector<std::string>{"--model", files_.Flag(",options.step_delay_us=10000")});
     port_ = FreePort();
     envoy_ = std::make_unique<EnvoyProcess>(
-        files_.Write("envoy.yaml", EnvoyConfig(port_, server_->port())), files_.string() + "/log",
+        files_.Write("envoy.yaml", EnvoyConfig({port_, server_->port()})), files_.string() + "/log",
         port_);
     client::Connection(address()).WaitUntilServing("m", kPatience);
   }
