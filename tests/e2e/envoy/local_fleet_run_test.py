@@ -64,6 +64,11 @@ class LocalFleetTest(unittest.TestCase):
         chunks = [json.loads(event) for event in events[:-1]]
         return "".join(chunk["choices"][0]["text"] for chunk in chunks if chunk["choices"])
 
+    def scraped_jobs(self):
+        """Return the jobs of Prometheus that it has asked for metrics."""
+        with urllib.request.urlopen(f"{self.prometheus}/api/v1/query?query=up", timeout=10) as answer:
+            return {sample["metric"]["job"] for sample in json.load(answer)["data"]["result"]}
+
     def test_clients_go_on(self):
         whole = subprocess.run(
             [BUILD / "bin/longstream", "--server", self.grpc, "generate", "-m", "dense", "-n", str(TOKENS), "-t", "0",
@@ -81,9 +86,10 @@ class LocalFleetTest(unittest.TestCase):
         self.wait_for("gateway-1 was started again", 30)
         self.assertTrue(whole.strip().startswith(self.ask(False, 20).strip()))
 
-        with urllib.request.urlopen(f"{self.prometheus}/api/v1/query?query=up", timeout=10) as answer:
-            jobs = {sample["metric"]["job"] for sample in json.load(answer)["data"]["result"]}
-        self.assertEqual(jobs, {"longstream", "longstream-gateway", "envoy"})
+        deadline = time.monotonic() + 30
+        while self.scraped_jobs() != {"longstream", "longstream-gateway", "envoy"}:
+            self.assertLess(time.monotonic(), deadline, self.scraped_jobs())
+            time.sleep(0.5)
 
         self.fleet.send_signal(signal.SIGINT)
         self.assertEqual(self.fleet.wait(30), 0, self.log.read_text())
