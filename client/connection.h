@@ -155,6 +155,9 @@ class Connection {
   // Cancels a turn of a session, and waits until it has ended. As Close, no interrupt cancels it.
   v1::Turn CancelTurn(const std::string& session, const std::string& turn);
   std::vector<v1::Turn> Turns(const std::string& session);
+  // What the turns of a session have read and written, with the parts of each text joined. Begins
+  // again if the session changes meanwhile. Throws CallError.
+  std::vector<v1::HistoryEntry> History(const std::string& session);
 
   // Like Generate, but does not resume the turn. Efficient for many calls at once: gRPC's few
   // threads collect the messages, and the calling thread wakes only at the end of its call.

@@ -1,5 +1,6 @@
 // Turns: makes their calls, and puts their messages together.
 #include <condition_variable>
+#include <cstdint>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -201,6 +202,35 @@ std::vector<v1::Turn> Connection::Turns(const std::string& session) {
     request.set_page_token(response.next_page_token());
   } while (!request.page_token().empty());
   return turns;
+}
+
+std::vector<v1::HistoryEntry> Connection::History(const std::string& session) {
+  std::vector<v1::HistoryEntry> entries;
+  v1::ReadHistoryRequest request;
+  request.set_session_id(session);
+  uint64_t version = 0;
+  for (bool has_ended = false; !has_ended;) {
+    Call call(caller_, session);
+    v1::ReadHistoryResponse response;
+    stubs_->Check(call.context, stubs_->longstream.ReadHistory(&call.context, request, &response));
+    if (!request.page_token().empty() && response.version() != version) {
+      request.clear_page_token();
+      entries.clear();
+      continue;
+    }
+    version = response.version();
+    for (v1::HistoryEntry& entry : *response.mutable_entries()) {
+      if (!entries.empty() && entries.back().continued()) {
+        entries.back().mutable_text()->append(entry.text());
+        entries.back().set_continued(entry.continued());
+      } else {
+        entries.push_back(std::move(entry));
+      }
+    }
+    request.set_page_token(response.next_page_token());
+    has_ended = request.page_token().empty();
+  }
+  return entries;
 }
 
 Generation Connection::Collect(const v1::GenerateRequest& request) {

@@ -170,6 +170,12 @@ std::vector<v1::Turn> Session::Turns() {
   return turns;
 }
 
+std::vector<v1::HistoryEntry> Session::History() {
+  std::vector<v1::HistoryEntry> history;
+  connection_.Repeat([&] { history = connection_.History(id_); });
+  return history;
+}
+
 v1::Turn Session::CancelTurn(const std::string& turn_id) {
   return connection_.CancelTurn(id_, turn_id);
 }

@@ -36,6 +36,7 @@ void AddChat(CLI::App* app, const Global* global);
 void AddModels(CLI::App* app, const Global* global);
 void AddSessions(CLI::App* app, const Global* global);
 // Adds `export` and `import` to the command `sessions`.
+void AddHistory(CLI::App* sessions, const Global* global);
 void AddSessionFiles(CLI::App* sessions, const Global* global);
 void AddScore(CLI::App* app, const Global* global);
 void AddTokenize(CLI::App* app, const Global* global);

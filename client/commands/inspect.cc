@@ -333,7 +333,7 @@ void AddSessions(CLI::App* app, const Global* global) {
   auto options = std::make_shared<SessionOptions>();
   CLI::App* command = app->add_subcommand(
       "sessions",
-      "List, show, close, fork, rewind, export or import sessions, and cancel their turns");
+      "List, show, read, close, fork, rewind, export or import sessions, and cancel their turns");
   const auto add_filters = [&options](CLI::App* list) {
     list->add_option("-m,--model", options->model, "only sessions of this model");
     list->add_option("--alias", options->alias, "only sessions that were opened by this alias");
@@ -350,6 +350,7 @@ void AddSessions(CLI::App* app, const Global* global) {
   end->add_option("session", options->close, "the session")->required();
   end->callback([=] { CloseOne(*global, options->close); });
   AddPlaces(command, global);
+  AddHistory(command, global);
   AddSessionFiles(command, global);
   command->footer(
       "Examples:\n"
@@ -357,6 +358,7 @@ void AddSessions(CLI::App* app, const Global* global) {
       "  longstream sessions close 0123456789abcdef0123456789abcdef\n"
       "  longstream sessions show 0123456789abcdef0123456789abcdef\n"
       "  longstream sessions turns 0123456789abcdef0123456789abcdef\n"
+      "  longstream sessions history 0123456789abcdef0123456789abcdef\n"
       "  longstream sessions rewind 0123456789abcdef0123456789abcdef --position 100");
   command->callback([=] {
     if (command->get_subcommands().empty()) Sessions(*global, *options);

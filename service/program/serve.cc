@@ -47,6 +47,7 @@
 #include "service/server/transport/library_logs.h"
 #include "service/server/turn_input.h"
 #include "service/serving/model_registry.h"
+#include "service/serving/reads/stored_count.h"
 #include "service/serving/routing/arm_book.h"
 #include "service/serving/session_manager.h"
 

@@ -32,6 +32,7 @@ constexpr Row kRows[] = {
     {"/longstream.v1.Longstream/CloseSession", kClient},
     {"/longstream.v1.Longstream/CancelTurn", kClient},
     {"/longstream.v1.Longstream/ListTurns", kClient},
+    {"/longstream.v1.Longstream/ReadHistory", kClient},
     {"/longstream.v1.Longstream/ExportSession", kClient},
     {"/longstream.v1.Longstream/ImportSession", kClient},
     {"/longstream.v1.Longstream/PutNotes", kClient},

@@ -17,6 +17,7 @@
 #include "service/server/append_reactor.h"
 #include "service/server/compare/compare_call.h"
 #include "service/server/compare_check.h"
+#include "service/server/history/history_calls.h"
 #include "service/server/notes/note_calls.h"
 #include "service/server/request_check.h"
 #include "service/server/routing/route_messages.h"
@@ -122,6 +123,7 @@ ServiceImpl::ServiceImpl(const ModelRegistry* models, SessionManager* sessions,
   AddUnary("/longstream.v1.Longstream/CloseSession", &ServiceImpl::CloseSession);
   AddUnary("/longstream.v1.Longstream/CancelTurn", &ServiceImpl::CancelTurn);
   AddUnary("/longstream.v1.Longstream/ListTurns", &ServiceImpl::ListTurns);
+  AddUnary("/longstream.v1.Longstream/ReadHistory", &ServiceImpl::ReadHistory);
   AddServerStream("/longstream.v1.Longstream/ExportSession", &ServiceImpl::ExportSession);
   AddClientStream("/longstream.v1.Longstream/ImportSession", &ServiceImpl::ImportSession);
   AddUnary("/longstream.v1.Longstream/PutNotes", &ServiceImpl::PutNotes);
@@ -255,33 +257,30 @@ grpc::ServerUnaryReactor* ServiceImpl::ListTurns(grpc::CallbackServerContext* /*
   if (!limit.ok()) return Finish(&calls_, limit.status());
   const absl::StatusOr<uint64_t> begin = CheckTurnsToken(request.page_token());
   if (!begin.ok()) return Finish(&calls_, begin.status());
-  struct Page {
-    std::vector<TurnView> turns;
-    uint64_t next = 0;
-  };
+  using Turns = std::vector<TurnView>;
+  const auto next = std::make_shared<uint64_t>(0);
   const auto read = [this, key = SessionKey{caller.tenant, *session}, begin = *begin,
-                     limit = *limit]() -> absl::StatusOr<Page> {
-    Page page;
-    absl::StatusOr<std::vector<TurnView>> turns =
-        sessions_->ListTurns(key, begin, limit, &page.next);
-    if (!turns.ok()) return turns.status();
-    page.turns = *std::move(turns);
-    return page;
-  };
+                     limit = *limit,
+                     next] { return sessions_->ListTurns(key, begin, limit, next.get()); };
   auto* reactor = new UnaryReactor(&calls_);
-  sessions_->Read<Page>({caller.tenant, *session}, read,
-                        [reactor, response](const absl::StatusOr<Page>& page) {
-                          if (page.ok()) {
-                            for (const TurnView& turn : page->turns) {
-                              ToProto(turn, response->add_turns());
-                            }
-                            if (page->next != 0) {
-                              response->set_next_page_token(std::to_string(page->next));
-                            }
-                          }
-                          reactor->Finish(ToGrpc(page.status()));
-                        });
+  sessions_->Read<Turns>({caller.tenant, *session}, read,
+                         [reactor, response, next](const absl::StatusOr<Turns>& turns) {
+                           if (turns.ok()) {
+                             for (const TurnView& turn : *turns)
+                               ToProto(turn, response->add_turns());
+                             if (*next != 0) response->set_next_page_token(std::to_string(*next));
+                           }
+                           reactor->Finish(ToGrpc(turns.status()));
+                         });
   return reactor;
+}
+
+grpc::ServerUnaryReactor* ServiceImpl::ReadHistory(grpc::CallbackServerContext* /*context*/,
+                                                   const Caller& caller,
+                                                   const v1::ReadHistoryRequest& request,
+                                                   v1::ReadHistoryResponse* response) {
+  return NewReadHistoryCall({sessions_, &request_memory_, &calls_}, caller.tenant, request,
+                            response);
 }
 
 grpc::ServerUnaryReactor* ServiceImpl::GetSession(grpc::CallbackServerContext* /*context*/,

@@ -57,6 +57,9 @@ class ServiceImpl final : public DecodingService {
   grpc::ServerUnaryReactor* ListTurns(grpc::CallbackServerContext* context, const Caller& caller,
                                       const v1::ListTurnsRequest& request,
                                       v1::ListTurnsResponse* response);
+  grpc::ServerUnaryReactor* ReadHistory(grpc::CallbackServerContext* context, const Caller& caller,
+                                        const v1::ReadHistoryRequest& request,
+                                        v1::ReadHistoryResponse* response);
   grpc::ServerUnaryReactor* CloseSession(grpc::CallbackServerContext* context, const Caller& caller,
                                          const v1::CloseSessionRequest& request,
                                          v1::CloseSessionResponse* response);

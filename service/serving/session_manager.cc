@@ -312,10 +312,8 @@ absl::StatusOr<std::vector<TurnView>> SessionManager::ListTurns(const SessionKey
     return served->turns->List(begin, limit, next);
   }
   if (options_.store == nullptr) return served.status();
-  if (IsClosing(key)) return ended_.Explain(key);
   // A list needs no model, so the session stays where it is.
-  const absl::StatusOr<store::SessionRow> row = options_.store->Session(key);
-  if (absl::IsNotFound(row.status())) return ended_.Explain(key);
+  const absl::StatusOr<store::SessionRow> row = RowOf(key);
   if (!row.ok()) return row.status();
   return SessionTurns::ListOf(options_.store, *row, begin, limit, next);
 }

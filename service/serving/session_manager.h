@@ -31,6 +31,7 @@
 #include "service/serving/engines/replaced_versions.h"
 #include "service/serving/engines/served_sessions.h"
 #include "service/serving/log/restore.h"
+#include "service/serving/log/session_history.h"
 #include "service/serving/memory/heap_trim.h"
 #include "service/serving/model_registry.h"
 #include "service/serving/reads/alone_sessions.h"
@@ -137,7 +138,6 @@ class SessionManager {
 
   // As SessionMetrics::CountTransfer.
   void CountTransfer(const char* op, const absl::Status& status, uint64_t bytes) const;
-
   // Reads the store if the session is not in memory.
   absl::StatusOr<SessionView> View(const SessionKey& key) const;
   // As View, and says how many bytes the session takes in the store. Answers as Read does, but a
@@ -152,6 +152,9 @@ class SessionManager {
   // The turns of a session, as SessionTurns::List. NOT_FOUND: no such session. Reads the store.
   absl::StatusOr<std::vector<TurnView>> ListTurns(const SessionKey& key, uint64_t begin,
                                                   size_t limit, uint64_t* next) const;
+  // The history of a session. Reads the store. Errors as for TurnsInStore. ABORTED: the session is
+  // not in the store, and a turn is running. FAILED_PRECONDITION: the model is not served.
+  absl::StatusOr<SessionHistory> ReadHistory(const SessionKey& key) const;
 
   // Notes of sessions in the store. Errors as for store::PutNotes. FAILED_PRECONDITION: the session
   // is not in the store, or there is none. FindNotes reads the store.
@@ -425,7 +428,8 @@ class SessionManager {
   void CloseExpiredNow();
   void ShowStored();  // sets longstream_sessions{state="stored"} of each model
   absl::StatusOr<SessionView> StoredView(const SessionKey& key) const;
-  absl::StatusOr<SessionView> FullView(const SessionKey& key) const;  // with its stored_bytes
+  absl::StatusOr<store::SessionRow> RowOf(const SessionKey& key) const;  // or why there is none
+  absl::StatusOr<SessionView> FullView(const SessionKey& key) const;     // with its stored_bytes
   absl::StatusOr<SessionView> ViewOf(const store::SessionRow& row) const;
   void AddStoredViews(const std::string& tenant, const std::optional<SessionId>& after,
                       size_t limit, const SessionFilter& filter, SessionPage* page) const;
@@ -490,10 +494,6 @@ class SessionManager {
   const std::unique_ptr<FleetCalls> fleet_;  // nullptr: there is no fleet
   std::thread expiry_;  // the last member: starts when all others are constructed
 };
-
-// Counts the sessions of each tenant that are in the store. Call it before the manager is made; in
-// a fleet that repeats it. Returns the errors of the store; then no quota is right.
-absl::Status CountStoredSessions(store::SessionStore& store, const Tenants& tenants);
 
 }  // namespace longstream
 

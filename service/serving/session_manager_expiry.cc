@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
 #include "service/serving/fleet_calls.h"
+#include "service/serving/reads/stored_count.h"
 #include "service/serving/session_manager.h"
 
 namespace longstream {
@@ -30,17 +31,6 @@ size_t NumDurableOn(const ServedSessions& sessions, const Engine& engine) {
 }
 
 }  // namespace
-
-absl::Status CountStoredSessions(store::SessionStore& store, const Tenants& tenants) {
-  if (!tenants.are_configured()) return absl::OkStatus();
-  const absl::StatusOr<std::map<std::string, uint64_t>> counts = store.CountSessions();
-  if (!counts.ok()) return counts.status();
-  for (const std::shared_ptr<Tenant>& tenant : tenants.all()) {
-    const auto found = counts->find(tenant->name());
-    tenant->CountStored(found != counts->end() ? found->second : 0);
-  }
-  return absl::OkStatus();
-}
 
 void SessionManager::CloseExpired() {
   const MonotonicTime now = MonotonicTime::Now();

@@ -332,9 +332,9 @@ absl::StatusOr<ServedSession> SessionManager::Restored(
 }
 
 absl::StatusOr<SessionView> SessionManager::StoredView(const SessionKey& key) const {
-  if (options_.store == nullptr || IsClosing(key)) return ended_.Explain(key);
-  const absl::StatusOr<store::SessionRow> row = options_.store->Session(key);
-  if (!row.ok()) return absl::IsNotFound(row.status()) ? ended_.Explain(key) : row.status();
+  if (options_.store == nullptr) return ended_.Explain(key);
+  const absl::StatusOr<store::SessionRow> row = RowOf(key);
+  if (!row.ok()) return row.status();
   absl::StatusOr<SessionView> view = ViewOf(*row);
   if (!view.ok() || row->head == store::kNoTurn) return view;
   // The id of the head, without the turn's request and result.

@@ -293,6 +293,8 @@ TEST_F(KilledPlacesTest, TheCommandListsTurnsForksAndRewinds) {
     return process.out();
   };
   for (const std::string& turn : ids_) EXPECT_THAT(run({"turns", id}), HasSubstr(turn));
+  const std::string history = run({"history", id});
+  for (const Generation& turn : turns_) EXPECT_THAT(history, HasSubstr(turn.text));
   const std::string fork = run({"fork", id, "--turn", ids_[0]}).substr(0, 32);
   EXPECT_EQ(connection_->Get(fork).position(), turns_[0].finish.position());
   EXPECT_EQ(connection_->Get(run({"fork", id, "--on", "n"}).substr(0, 32)).model(), "n");

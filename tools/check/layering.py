@@ -172,7 +172,7 @@ ROOMS = {
     "service/serving/file": "service/engine/turn service/host_memory service/models service/serving/log"
                             " service/sessions service/sessions/store service/tokenizer/text"
                             " service/wire",
-    "service/serving/reads": "service/clock service/sessions",
+    "service/serving/reads": "service/clock service/security/tenants service/sessions service/sessions/store",
     "service/serving/memory": "service/clock service/host_memory service/security/tenants"
                               " service/serving/engines service/sessions",
     "service/serving/routing": "backends/api service/clock service/engine service/models service/routing",
@@ -217,12 +217,14 @@ ROOMS = {
     "service/server/compare": "service/clock service/compare service/engine/logits"
                               " service/engine/turn service/errors service/host_memory service/server/transport"
                               " service/serving service/serving/turns service/tokenizer service/tokenizer/text",
+    "service/server/history": "service/models service/server/transport service/serving service/serving/log"
+                              " service/tokenizer service/tokenizer/text service/wire",
     "service/server/notes": "service/server/routing service/server/transport service/serving service/sessions/store",
     "service/server/formats": "backends/api service/chat service/engine/turn service/grammar service/grammar/response service/models"
                               " service/tokenizer/text",
     "service/server": "service/chat service/clock service/config service/connections service/engine/turn service/fleet"
                       " service/host_memory service/interceptors service/jinja/values service/metrics service/models"
-                      " service/security service/security/tenants service/server/compare service/server/formats service/server/notes service/server/peer service/server/relay"
+                      " service/security service/security/tenants service/server/compare service/server/formats service/server/history service/server/notes service/server/peer service/server/relay"
                       " service/server/routing service/server/standard service/server/transfer service/server/transport service/serving service/serving/turns"
                       " service/serving/aliases service/sessions"
                       " service/tokenizer service/tokenizer/stream service/tokenizer/text"
@@ -232,7 +234,8 @@ ROOMS = {
                        " service/fleet service/load service/server/cluster service/server/transport"
                        " service/engine service/interceptors service/metrics service/metrics/calls service/models service/scrapes"
                        " service/sealing service/security service/server"
-                       " service/server/admin service/server/peer service/server/transfer service/serving service/shadow"
+                       " service/server/admin service/server/peer service/server/transfer service/serving"
+                       " service/serving/reads service/shadow"
                        " service/serving/aliases service/serving/models service/serving/routing service/sessions/store"
                        " service/sessions/store/postgres service/sessions/store/sql service/sessions/store/sqlite",
 

@@ -11,6 +11,7 @@ from longstream.enums import (
     Attach,
     Durability,
     FinishReason,
+    HistoryKind,
     ModelState,
     OnAbort,
     PenaltyScope,
@@ -41,6 +42,7 @@ from longstream.errors import (
     UnimplementedError,
     UnknownError,
 )
+from longstream.history import HistoryEntry
 from longstream.inputs import ChatOptions, Expectation, Message
 from longstream.model_values import (
     Alias,
@@ -137,6 +139,8 @@ __all__ = [
     "Finish",
     "FinishReason",
     "Generation",
+    "HistoryEntry",
+    "HistoryKind",
     "InternalError",
     "InvalidArgumentError",
     "Layer",

@@ -18,7 +18,7 @@ from typing import Any, Self, TypeVar, Unpack
 
 import grpc
 
-from longstream import calls, inputs, notes, options, tokens
+from longstream import calls, history, inputs, notes, options, tokens
 from longstream.async_transport import AsyncTransport
 from longstream.channel import ChannelSettings, Token
 from longstream.enums import Durability, DurabilityLike, Recompute, RecomputeLike
@@ -26,6 +26,7 @@ from longstream.errors import LongstreamError
 from longstream.files import whole_file
 from longstream.inputs import Expectation
 from longstream.model_values import Alias, ModelInfo
+from longstream.history import HistoryEntry
 from longstream.notes import Note
 from longstream.retries import RetryPolicy
 from longstream.streams import AsyncTurnStream
@@ -315,6 +316,13 @@ class AsyncSession:
     def turns(self) -> AsyncIterator[TurnInfo]:
         """List the session's turns, in the order in which they started."""
         return _pages(self._transport, lambda page: calls.turns_page(self.id, page))
+
+    async def history(self) -> list[HistoryEntry]:
+        """Return what the turns have read and written: see Session.history."""
+        reading = history.Reading(self.id)
+        while not reading.ended:
+            await self._transport.run(reading.call())
+        return reading.entries
 
     async def cancel(self, turn_id: str) -> TurnInfo:
         """Cancel a turn, also one that another program reads. Returns when it has ended."""

@@ -106,6 +106,15 @@ class RestoreSource(WireEnum):
     PEER = 2  # another replica, which had the session in its memory
 
 
+class HistoryKind(WireEnum):
+    """A part of a session's history."""
+
+    UNSPECIFIED = 0
+    PROMPT = 1  # what a turn has read that had no messages, or whose messages are not kept
+    MESSAGE = 2
+    ANSWER = 3  # what the model has written
+
+
 class TurnState(WireEnum):
     """The state of a turn."""
 

@@ -10,13 +10,14 @@ from typing import Any, Self, TypeVar, Unpack
 
 import grpc
 
-from longstream import calls, inputs, notes, options, tokens
+from longstream import calls, history, inputs, notes, options, tokens
 from longstream.channel import ChannelSettings, Token
 from longstream.enums import Durability, DurabilityLike, Recompute, RecomputeLike
 from longstream.errors import LongstreamError
 from longstream.files import whole_file
 from longstream.inputs import Expectation
 from longstream.model_values import Alias, ModelInfo
+from longstream.history import HistoryEntry
 from longstream.notes import Note
 from longstream.retries import RetryPolicy
 from longstream.streams import TurnStream
@@ -417,6 +418,18 @@ class Session:
     def turns(self) -> Iterator[TurnInfo]:
         """List the session's turns, in the order in which they started."""
         return _pages(self._transport, lambda page: calls.turns_page(self.id, page))
+
+    def history(self) -> list[HistoryEntry]:
+        """Return what the turns have read and written, from the first one to the last.
+
+        Turns that were rewound past, and a turn that is running, are not part of it. A session
+        that the server does not store has prompts in place of messages: the text that the chat
+        template has made of them.
+        """
+        reading = history.Reading(self.id)
+        while not reading.ended:
+            self._transport.run(reading.call())
+        return reading.entries
 
     def cancel(self, turn_id: str) -> TurnInfo:
         """Cancel a turn, also one that another program reads. Returns when it has ended."""

@@ -19,7 +19,7 @@ namespace {
 
 namespace admin_v1 = admin::v1;
 
-admin_v1::ModelState ToProto(ModelState state) {
+admin_v1::ModelState ToAdminProto(ModelState state) {
   switch (state) {
     case ModelState::kLoading:
       return admin_v1::MODEL_STATE_LOADING;
@@ -48,10 +48,10 @@ void SetBytes(const ls_memory& memory, admin_v1::ModelBytes* bytes) {
   bytes->set_reserved(memory.reserved);
 }
 
-void ToProto(const ModelStatus& status, admin_v1::Model* model) {
+void ToAdminProto(const ModelStatus& status, admin_v1::Model* model) {
   model->set_name(status.name);
   model->set_version(status.version);
-  model->set_state(ToProto(status.state));
+  model->set_state(ToAdminProto(status.state));
   model->set_error(std::string(status.error.message()));
   model->set_directory(status.directory);
   model->set_expected_bytes(status.expected_bytes);
@@ -82,7 +82,7 @@ AliasConfig AliasOf(const admin_v1::Alias& from) {
   return alias;
 }
 
-void ToProto(const ArmCosts& from, admin_v1::ArmCosts* costs) {
+void ToAdminProto(const ArmCosts& from, admin_v1::ArmCosts* costs) {
   SetDuration(absl::Seconds(from.prefill.base), costs->mutable_prompt_token());
   SetDuration(absl::Seconds(from.prefill.slope * 1000), costs->mutable_prompt_token_per_1000());
   SetDuration(absl::Seconds(from.decode.base), costs->mutable_generated_token());
@@ -93,8 +93,8 @@ void ToProto(const ArmCosts& from, admin_v1::ArmCosts* costs) {
   costs->set_bytes_fixed(from.fixed_bytes);
 }
 
-void ToProto(const AliasConfig& from, const AliasAdmin& admin, const ModelRegistry& models,
-             admin_v1::Alias* alias) {
+void ToAdminProto(const AliasConfig& from, const AliasAdmin& admin, const ModelRegistry& models,
+                  admin_v1::Alias* alias) {
   alias->set_name(from.name);
   alias->set_changed_at_run_time(admin.IsChanged(from));
   if (from.shadow.has_value()) {
@@ -106,10 +106,10 @@ void ToProto(const AliasConfig& from, const AliasAdmin& admin, const ModelRegist
     added->set_model(arm.model);
     added->set_weight(static_cast<uint32_t>(arm.weight));
     const absl::StatusOr<ModelStatus> status = models.Status(arm.model);
-    if (status.ok()) added->set_state(ToProto(status->state));
+    if (status.ok()) added->set_state(ToAdminProto(status->state));
     if (!from.route.has_value()) continue;
     const std::optional<ArmCosts> costs = admin.CostsOf(arm.model);
-    if (costs.has_value()) ToProto(*costs, added->mutable_costs());
+    if (costs.has_value()) ToAdminProto(*costs, added->mutable_costs());
   }
   if (from.route.has_value()) SetRoute(*from.route, alias->mutable_route());
 }
@@ -141,13 +141,13 @@ class LoadCall final : public grpc::ServerWriteReactor<Response>,
 
   void Show(const ModelStatus& status) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
-    ToProto(status, waiting_.emplace_back().mutable_model());
+    ToAdminProto(status, waiting_.emplace_back().mutable_model());
     Continue();
   }
   // The end comes after the messages.
   void End(const absl::StatusOr<ModelStatus>& loaded) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
-    if (loaded.ok()) ToProto(*loaded, waiting_.emplace_back().mutable_model());
+    if (loaded.ok()) ToAdminProto(*loaded, waiting_.emplace_back().mutable_model());
     end_ = loaded.status();
     Continue();
   }
@@ -286,7 +286,7 @@ grpc::ServerUnaryReactor* AdminService::ListModels(grpc::CallbackServerContext* 
                                                    admin_v1::ListModelsResponse* response) {
   for (const ModelAdmin::Model& listed : admin_->List()) {
     admin_v1::Model* const model = response->add_models();
-    ToProto(listed.status, model);
+    ToAdminProto(listed.status, model);
     model->set_sessions(listed.sessions);
   }
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
@@ -303,7 +303,7 @@ grpc::ServerUnaryReactor* AdminService::SetAlias(grpc::CallbackServerContext* /*
   const AliasConfig alias = AliasOf(request.alias());
   admin_->aliases().Set(alias, [this, call, alias, response](const absl::Status& status) {
     call->Answer(status, [&] {
-      ToProto(alias, admin_->aliases(), admin_->models(), response->mutable_alias());
+      ToAdminProto(alias, admin_->aliases(), admin_->models(), response->mutable_alias());
     });
   });
   return reactor;
@@ -325,7 +325,7 @@ grpc::ServerUnaryReactor* AdminService::ListAliases(grpc::CallbackServerContext*
                                                     const admin_v1::ListAliasesRequest& /*request*/,
                                                     admin_v1::ListAliasesResponse* response) {
   for (const AliasConfig& alias : admin_->aliases().List()) {
-    ToProto(alias, admin_->aliases(), admin_->models(), response->add_aliases());
+    ToAdminProto(alias, admin_->aliases(), admin_->models(), response->add_aliases());
   }
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   reactor->Finish(grpc::Status::OK);

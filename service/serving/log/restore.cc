@@ -69,32 +69,27 @@ absl::StatusOr<Path> ReadPathTo(store::SessionStore* store, const store::Session
       absl::StrCat("turn_id: no turn ", id.ToString(), " in session ", row.key.id.ToString()));
 }
 
-// The turns up to a place, and where each of them ends.
-struct PathToPlace {
-  Path path;
-  std::vector<uint64_t> ends;
-};
-
-absl::StatusOr<PathToPlace> ReadPathToPlace(store::SessionStore* store,
-                                            const store::SessionRow& row,
-                                            const LoggedProperties& properties,
-                                            const Place& place) {
+// The turns up to a place.
+absl::StatusOr<TurnsOfHistory> ReadPathToPlace(store::SessionStore* store,
+                                               const store::SessionRow& row,
+                                               const LoggedProperties& properties,
+                                               const Place& place) {
   absl::StatusOr<Path> path =
       place.turn.has_value() ? ReadPathTo(store, row, *place.turn) : ReadPath(store, row.head);
   if (!path.ok()) return path.status();
-  PathToPlace found{*std::move(path), {}};
-  found.ends = EndsOf(found.path, properties);
-  if (place.turn.has_value()) found.ends.back() = found.path.back().row.position;
+  TurnsOfHistory found{*std::move(path), {}};
+  found.ends = EndsOf(found.turns, properties);
+  if (place.turn.has_value()) found.ends.back() = found.turns.back().row.position;
   if (!place.position.has_value()) return found;
   std::vector<TurnRange> ranges;
-  ranges.reserve(found.path.size());
-  for (size_t i = 0; i < found.path.size(); ++i) {
-    ranges.push_back({found.path[i].start.start_position, found.ends[i]});
+  ranges.reserve(found.turns.size());
+  for (size_t i = 0; i < found.turns.size(); ++i) {
+    ranges.push_back({found.turns[i].start.start_position, found.ends[i]});
   }
   const absl::StatusOr<PartOfHistory> part = FindPosition(ranges, *place.position);
   if (!part.ok()) return part.status();
-  found.path.erase(found.path.begin() + static_cast<std::ptrdiff_t>(part->num_turns),
-                   found.path.end());
+  found.turns.erase(found.turns.begin() + static_cast<std::ptrdiff_t>(part->num_turns),
+                    found.turns.end());
   found.ends.resize(part->num_turns);
   if (part->num_turns > 0) found.ends.back() = part->position;
   return found;
@@ -232,6 +227,15 @@ absl::StatusOr<LoggedTurn> DecodeTurn(store::TurnRow row) {
   return turn;
 }
 
+absl::StatusOr<TurnsOfHistory> ReadTurnsOfHistory(store::SessionStore* store,
+                                                  const store::SessionRow& row,
+                                                  const LoggedProperties& properties) {
+  absl::StatusOr<TurnsOfHistory> history = ReadPathToPlace(store, row, properties, Place());
+  if (!history.ok()) return history;
+  if (absl::Status status = CheckStarts(history->turns); !status.ok()) return status;
+  return history;
+}
+
 absl::StatusOr<RestoredSession> RestoreTurns(const RestoreOptions& options,
                                              const store::SessionRow& row,
                                              const LoggedProperties& properties,
@@ -244,9 +248,9 @@ absl::StatusOr<RestoredSession> RestoreSession(const RestoreOptions& options,
                                                const store::SessionRow& row,
                                                const LoggedProperties& properties,
                                                const ServedModel& model, const Place& place) {
-  absl::StatusOr<PathToPlace> found = ReadPathToPlace(options.store, row, properties, place);
+  absl::StatusOr<TurnsOfHistory> found = ReadPathToPlace(options.store, row, properties, place);
   if (!found.ok()) return found.status();
-  return ApplyAll(options, row, properties, found->path, found->ends, model);
+  return ApplyAll(options, row, properties, found->turns, found->ends, model);
 }
 
 }  // namespace longstream

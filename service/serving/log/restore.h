@@ -55,6 +55,18 @@ struct LoggedTurn {
 // DATA_LOSS: the request or the result is not as written.
 absl::StatusOr<LoggedTurn> DecodeTurn(store::TurnRow row);
 
+// The turns of a history, from the first to the last, and the position at which each of them ends,
+// which is before its own end if the session has returned to a position within it.
+struct TurnsOfHistory {
+  std::vector<LoggedTurn> turns;
+  std::vector<uint64_t> ends;
+};
+// Reads the present history of the session `row`. `properties`: of the row. The turns come without
+// their answers. DATA_LOSS: a turn is damaged. Also returns the errors of the store.
+absl::StatusOr<TurnsOfHistory> ReadTurnsOfHistory(store::SessionStore* store,
+                                                  const store::SessionRow& row,
+                                                  const LoggedProperties& properties);
+
 struct RestoredSession {
   SessionState state;
   store::TurnNumber head = store::kNoTurn;  // the last turn of the state

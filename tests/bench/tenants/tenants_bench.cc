@@ -23,6 +23,7 @@
 #include "service/models/host.h"
 #include "service/models/plugin.h"
 #include "service/serving/model_registry.h"
+#include "service/serving/reads/stored_count.h"
 #include "service/serving/session_manager.h"
 #include "service/sessions/store/commit_queue.h"
 #include "service/sessions/store/sqlite/sqlite_store.h"

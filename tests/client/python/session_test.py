@@ -219,6 +219,21 @@ class SessionTest(unittest.TestCase):
         self.assertIn(session.id, [each.session_id for each in self.client.sessions("hypenet")])
         self.assertEqual(list(self.client.sessions(alias="none")), [])
 
+    def test_a_history(self):
+        session = self.session()
+        first = session.stream(PROMPT, max_tokens=8, seed=1).read()
+        session.append("# note\n")
+        second = session.stream("# next\n", max_tokens=8, seed=2).read()
+        prompt, answer = longstream.HistoryKind.PROMPT, longstream.HistoryKind.ANSWER
+        history = session.history()
+        self.assertEqual([(entry.kind, entry.text) for entry in history],
+                         [(prompt, PROMPT), (answer, first.text), (prompt, "# note\n"), (prompt, "# next\n"),
+                          (answer, second.text)])
+        self.assertEqual(history[1].turn_id, first.started.turn_id)
+        self.assertEqual(history[4].position, second.finish.position)
+        session.rewind(turn_id=first.started.turn_id)
+        self.assertEqual(session.history(), history[:2])
+
     def test_export_and_import(self):
         session = self.session()
         session.stream(PROMPT, max_tokens=8, seed=1).read()
@@ -302,6 +317,8 @@ class SessionTest(unittest.TestCase):
                 stream = session.stream(PROMPT, ignore_eos=True)
                 self.assertTrue(await anext(stream))
                 await stream.close()
+                history = await session.history()
+                self.assertEqual([entry.text for entry in history], [PROMPT, first.text])
                 turns = [turn async for turn in session.turns()]
                 self.assertEqual(turns[1].state, longstream.TurnState.ABANDONED)
                 again = await session.chat("Hi", whole_conversation=True, max_tokens=1).read()

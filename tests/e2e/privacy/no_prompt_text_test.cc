@@ -290,6 +290,11 @@ void NoPromptTextTest::CallsThatFail(const std::string& session) {
   turns.set_session_id(session);
   turns.set_page_token(kSecret);
   EXPECT_FALSE(Call(&Stub::ListTurns, turns, &turns_page).ok());
+  v1::ReadHistoryRequest history;
+  v1::ReadHistoryResponse history_page;
+  history.set_session_id(session);
+  history.set_page_token(kSecret);
+  EXPECT_FALSE(Call(&Stub::ReadHistory, history, &history_page).ok());
   v1::ListSessionsRequest sessions;
   v1::ListSessionsResponse sessions_page;
   sessions.set_page_token(kSecret);

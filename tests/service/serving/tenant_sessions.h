@@ -15,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "service/metrics/session_metrics.h"
+#include "service/serving/reads/stored_count.h"
 #include "service/serving/session_manager.h"
 #include "service/sessions/store/commit_queue.h"
 #include "service/sessions/store/sqlite/sqlite_store.h"

@@ -161,6 +161,8 @@ SessionCalls ServerTenantsTest::CallsOfSessions() {
       {"RewindSession", unary(rewind, v1::Session(), &Stub::RewindSession)},
       {"CancelTurn", unary(cancel, v1::Turn(), &Stub::CancelTurn)},
       {"ListTurns", unary(v1::ListTurnsRequest(), v1::ListTurnsResponse(), &Stub::ListTurns)},
+      {"ReadHistory",
+       unary(v1::ReadHistoryRequest(), v1::ReadHistoryResponse(), &Stub::ReadHistory)},
       {"PutNotes", unary(notes, v1::PutNotesResponse(), &Stub::PutNotes)},
       {"Generate", [this](const std::string& id) { return GenerateAs("b", id, 3); }},
       {"Compare",
