@@ -20,6 +20,18 @@ class Cancellation {
     cancelled_ = true;
     for (grpc::ClientContext* const call : calls_) call->TryCancel();
   }
+  // As Cancel, but turns that have an id go on without a reader.
+  void Leave() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      leaves_ = true;
+    }
+    Cancel();
+  }
+  bool leaves() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return leaves_;
+  }
   bool cancelled() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return cancelled_;
@@ -41,6 +53,7 @@ class Cancellation {
  private:
   mutable std::mutex mutex_;
   bool cancelled_ = false;
+  bool leaves_ = false;
   std::set<grpc::ClientContext*> calls_;
 };
 

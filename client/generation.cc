@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "client/cancellation.h"
 #include "client/connection.h"
 #include "client/connection_calls.h"
 #include "client/errors/retries.h"
@@ -172,7 +173,8 @@ void Connection::ReadTurn(const v1::GenerateRequest& request, const OnMessage& o
   }
   const grpc::Status status = reader->Finish();
   // The turn does not end with its call.
-  if (stopped || Cancelled()) CancelQuietly(*this, request);
+  const bool leaves = caller_.cancellation != nullptr && caller_.cancellation->leaves();
+  if (stopped || (Cancelled() && !leaves)) CancelQuietly(*this, request);
   if (thrown) std::rethrow_exception(thrown);
   if (stopped && status.error_code() == grpc::StatusCode::CANCELLED) {
     throw CallError(grpc::Status(status.error_code(), "the caller has stopped the turn"));

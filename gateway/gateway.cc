@@ -74,7 +74,8 @@ void Gateway::Shutdown(absl::Duration grace) {
   server_->WaitForAnswers(grace);
   // Responses in the background have the time that is left.
   background_.WaitUntilIdle(std::max(absl::ZeroDuration(), end - MonotonicTime::Now()));
-  responses_.log().CancelAll();
+  // Another gateway goes on with those that have notes.
+  responses_.log().CancelAll(/*leave=*/options_.turns.durable);
   server_->Shutdown(absl::ZeroDuration());
   background_.WaitUntilIdle(absl::InfiniteDuration());
 }
@@ -134,12 +135,7 @@ void Gateway::Route(Call& call) {
   } else if (path == "/longstream/sessions") {
     if (call.Expect("GET")) ListSessions(call);
   } else if (absl::StartsWith(path, kSessionsPrefix)) {
-    const std::string id = Decoded(call.path().substr(kSessionsPrefix.size()));
-    const bool closes = call.request().method == "DELETE";
-    const bool describes = !closes && call.Expect("GET");
-    call.route = "/longstream/sessions/{session}";  // also of calls that throw
-    if (closes) CloseSession(call, id);
-    if (describes) DescribeSession(call, id);
+    HandleSession(call, std::string(path.substr(kSessionsPrefix.size())));
   } else if (path == "/health") {
     if (call.Expect("GET")) CheckHealth(call);
   } else if (absl::StartsWith(path, kModelsPrefix)) {

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "client/connection.h"
 #include "gateway/answers/answer_writer.h"
@@ -21,6 +23,7 @@
 #include "gateway/http/http_server.h"
 #include "gateway/http/page_origins.h"
 #include "gateway/responses/byte_budget.h"
+#include "gateway/responses/new_response.h"
 #include "gateway/responses/response_log.h"
 #include "gateway/responses/response_stream.h"
 #include "gateway/responses/stored_responses.h"
@@ -85,8 +88,10 @@ class Gateway {
     // with the notes of the turn, which it writes (PutNotes). Empty: they are written.
     using Notes = std::vector<v1::Note>;
     std::function<void(const EndedTurn& ended, Notes notes)> on_end = nullptr;
+    // As ConversationTurn.on_session, with the request of the turn.
+    std::function<bool(const Receipt& receipt, const v1::GenerateRequest& request)> on_session =
+        nullptr;
   };
-  struct Response;
 
   void Handle(Exchange& exchange);
   void Route(Call& call);
@@ -97,7 +102,10 @@ class Gateway {
   // For the web page, as gRPC describes models and sessions (gateway_page.cc).
   void ListLoadedModels(Call& call);
   void ListSessions(Call& call);
+  // `rest`: of the path, behind /longstream/sessions/.
+  void HandleSession(Call& call, const std::string& rest);
   void DescribeSession(Call& call, const std::string& id);
+  void ReadHistory(Call& call, const std::string& id);
   void CloseSession(Call& call, const std::string& id);
 
   void CompleteChat(Call& call);
@@ -136,17 +144,44 @@ class Gateway {
   void Respond(Call& call);
   // Writes the notes of a response that has ended, and its own. Returns where its own one is;
   // without a session: it has none.
-  NotePlace NoteResponse(const Response& response, const EndedTurn& ended,
+  NotePlace NoteResponse(const NewResponse& response, const EndedTurn& ended,
                          const Conversation& conversation, const std::string& json,
                          std::vector<v1::Note> notes);
-  void RespondInBackground(Call& call, Response response, ChatTurn turn);
-  void RunInBackground(const Response& response, ChatTurn turn, ResponseStream& events);
   // Answers, and returns null, if the response cannot be begun. Otherwise returns the bytes that it
   // takes.
   std::shared_ptr<void> AdmitResponse(Call& call, const Conversation& conversation,
                                       bool background);
   // Requests about one response. `rest`: what follows /v1/responses/ in the path.
   void HandleResponse(Call& call, const std::string& rest);
+
+  // Responses in the background (gateway_background.cc). With Options::turns.durable a note says,
+  // before the client knows of the response, how another gateway can go on with it.
+  void RespondInBackground(Call& call, NewResponse response, ChatTurn turn);
+  // Returns the answer if the response cannot be begun. `noted`: when its note has been written, or
+  // will not be.
+  std::optional<HttpAnswer> StartInBackground(const std::shared_ptr<ResponseStream>& events,
+                                              NewResponse response, ChatTurn turn,
+                                              const std::shared_ptr<absl::Notification>& noted);
+  void RunInBackground(const NewResponse& response, ChatTurn turn, ResponseStream& events,
+                       absl::Notification& noted);
+  // `noted_session`: the session that has the note of the begun response; empty: there is none.
+  void EndInBackground(const NewResponse& response, const std::string& noted_session,
+                       const EndedTurn& ended, std::vector<v1::Note> notes);
+  // Returns the session that has the note of the response; empty: it was not written.
+  std::string NoteBegun(const NewResponse& response, const Receipt& receipt,
+                        const v1::GenerateRequest& request);
+  bool WasDeletedElsewhere(const NewResponse& response);
+  // For a response that another gateway has begun: what it is now. If that gateway has gone, this
+  // one makes the response from now on.
+  std::optional<ResponseLog::Stored> GoOnWith(const Call& call, const std::string& id,
+                                              ResponseLog::Stored stored);
+  void TakeOver(const Call& call, const std::string& id, const ResponseLog::Stored& stored);
+  void CancelElsewhere(Call& call, const std::string& id, const ResponseLog::Stored& stored);
+  // Returns the JSON of the response.
+  std::string NoteCancelled(const Call& call, const std::string& id,
+                            const ResponseLog::Stored& stored);
+  static NewResponse BegunElsewhere(const Call& call, const std::string& id,
+                                    const ResponseLog::Stored& stored);
   void CancelResponse(Call& call, const std::string& id);
   // Sends the events of a response, from this one on, until its end.
   void Follow(Call& call, ResponseStream& stream, size_t from);
@@ -155,6 +190,7 @@ class Gateway {
   const PageOrigins origins_;
   TurnRunner turns_;
   StoredResponses responses_;
+  absl::Mutex taking_over_;             // one request at a time takes a response over
   ByteBudget response_budget_;          // for answers that take more memory than their request
   HandlerThreads background_;           // of responses in the background
   HandlerThreads more_turns_;           // of second and further answers to requests

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/numbers.h"
+#include "client/json/history_json.h"
 #include "client/json/message_json.h"
 #include "gateway/call.h"
 #include "gateway/gateway.h"
@@ -46,6 +47,31 @@ void Gateway::ListSessions(Call& call) {
   request.set_page_size(page_size);
   client::Connection connection = turns_.connection().For(BriefCaller(call));
   AnswerMessage(call, connection.SessionsPage(request));
+}
+
+void Gateway::HandleSession(Call& call, const std::string& rest) {
+  constexpr std::string_view kHistory = "/history";
+  const bool is_history = rest.ends_with(kHistory);
+  const std::string id = Decoded(is_history ? rest.substr(0, rest.size() - kHistory.size()) : rest);
+  const bool closes = !is_history && call.request().method == "DELETE";
+  const bool reads = !closes && call.Expect("GET");
+  call.route = "/longstream/sessions/{session}";  // also of calls that throw
+  if (is_history) call.route += kHistory;
+  if (closes) CloseSession(call, id);
+  if (!reads) return;
+  is_history ? ReadHistory(call, id) : DescribeSession(call, id);
+}
+
+void Gateway::ReadHistory(Call& call, const std::string& id) {
+  client::Connection connection = turns_.connection().For(BriefCaller(call));
+  HttpAnswer answer;
+  answer.body = "{\"history\":[";
+  for (const v1::HistoryEntry& entry : connection.History(id)) {
+    if (answer.body.back() == '}') answer.body += ',';
+    answer.body += client::HistoryJson(entry);
+  }
+  answer.body += "]}\n";
+  call.Answer(std::move(answer));
 }
 
 void Gateway::DescribeSession(Call& call, const std::string& id) {

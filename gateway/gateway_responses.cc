@@ -16,6 +16,8 @@
 #include "gateway/errors.h"
 #include "gateway/gateway.h"
 #include "gateway/http/problem.h"
+#include "gateway/responses/new_response.h"
+#include "gateway/responses/response_answers.h"
 #include "gateway/responses/responses_request.h"
 #include "gateway/responses/responses_writer.h"
 
@@ -25,29 +27,6 @@ namespace {
 using client::CallError;
 
 constexpr char kRoute[] = "/v1/responses/{response}";
-// How often a thread that follows a response looks whether its client is still there.
-constexpr absl::Duration kLookPeriod = absl::Seconds(5);
-// How long a client that cancels a response waits for its end.
-constexpr absl::Duration kCancelPatience = absl::Seconds(10);
-
-HttpAnswer NoResponse(const std::string& id, const char* param) {
-  return ProblemAnswer(404,
-                       absl::StrCat("there is no response ", Shown(Json(id)),
-                                    "; it was deleted or forgotten, or only another gateway knows"
-                                    " it"),
-                       param, "previous_response_not_found");
-}
-
-HttpAnswer JsonText(std::string json) {
-  HttpAnswer answer;
-  answer.body = std::move(json) + "\n";
-  return answer;
-}
-
-Conversation::Ptr WithReply(const Conversation::Ptr& conversation, const Reply& reply) {
-  return std::make_shared<Conversation>(conversation, std::vector<v1::Message>{MessageOf(reply)});
-}
-
 // The number of the first event that a client wants: the one behind ?starting_after=N.
 size_t FirstEvent(const HttpRequest& request) {
   const std::string_view text = request.Query("starting_after");
@@ -62,16 +41,6 @@ size_t FirstEvent(const HttpRequest& request) {
 }
 
 }  // namespace
-
-// A response that is being made.
-struct Gateway::Response {
-  std::string id;
-  client::Caller caller;
-  PreviousResponse previous;
-  Conversation::Ptr conversation;  // without the answer
-  std::shared_ptr<ResponsesWriter> writer;
-  std::shared_ptr<void> held;  // the bytes that it takes, if it is made in the background
-};
 
 std::shared_ptr<void> Gateway::AdmitResponse(Call& call, const Conversation& conversation,
                                              bool background) {
@@ -104,7 +73,7 @@ std::shared_ptr<void> Gateway::AdmitResponse(Call& call, const Conversation& con
 
 void Gateway::Respond(Call& call) {
   ResponsesRequest read = ReadResponsesRequest(ParseJson(call.request().body));
-  Response response;
+  NewResponse response;
   response.id = "resp_" + client::RandomId();
   response.caller = call.caller();
   const std::string& owner = call.caller().authorization;
@@ -139,11 +108,17 @@ void Gateway::Respond(Call& call) {
   for (v1::Message& message : response.conversation->Messages()) {
     *messages->add_messages() = std::move(message);
   }
-  response.writer = std::make_shared<ResponsesWriter>(response.id, absl::ToUnixSeconds(absl::Now()),
-                                                      read.model, read.repeated);
+  const int64_t created = absl::ToUnixSeconds(absl::Now());
+  response.writer =
+      std::make_shared<ResponsesWriter>(response.id, created, read.model, read.repeated);
   ChatTurn turn{read.model, std::move(read.request), read.with_calls, read.stream};
   if (read.background) {
     response.held = std::move(held);
+    response.begun.set_model(read.model);
+    response.begun.set_with_calls(read.with_calls);
+    response.begun.set_created(created);
+    response.begun.set_repeated(JsonToText(read.repeated));
+    response.begun.set_has_instructions(read.instructions.has_value());
     return RespondInBackground(call, std::move(response), std::move(turn));
   }
   if (read.store) {
@@ -158,7 +133,7 @@ void Gateway::Respond(Call& call) {
   AnswerChat(call, std::move(turn), response.writer);
 }
 
-NotePlace Gateway::NoteResponse(const Response& response, const EndedTurn& ended,
+NotePlace Gateway::NoteResponse(const NewResponse& response, const EndedTurn& ended,
                                 const Conversation& conversation, const std::string& json,
                                 std::vector<v1::Note> notes) {
   const std::string& session = ended.receipt.session_id;
@@ -167,86 +142,6 @@ NotePlace Gateway::NoteResponse(const Response& response, const EndedTurn& ended
   if (made.has_value()) notes.push_back(std::move(made->note));
   const bool written = PutNotes(response.caller, session, notes);
   return written && made.has_value() ? std::move(made->place) : NotePlace();
-}
-
-void Gateway::RespondInBackground(Call& call, Response response, ChatTurn turn) {
-  const auto events = std::make_shared<ResponseStream>();
-  const std::string id = response.id;
-  const std::string& owner = call.caller().authorization;
-  const bool follow = turn.stream;
-  events->Send(response.writer->Queue());
-  const std::string queued = JsonToText(response.writer->response());
-  response.caller.cancellation = events->cancellation();
-  if (!responses_.log().Add(id, owner, {nullptr, queued, events, /*running=*/true})) {
-    HttpAnswer busy = BusyAnswer(absl::StrCat(options_.responses.running_of_owner,
-                                              " responses of this client are being made in the"
-                                              " background; try again"));
-    busy.status = 429;
-    return call.Answer(std::move(busy));
-  }
-  const bool begun = background_.Run(
-      [this, events, response = std::move(response), turn = std::move(turn)]() mutable {
-        RunInBackground(response, std::move(turn), *events);
-      });
-  if (!begun) {
-    responses_.log().Remove(id, owner);
-    return call.Answer(BusyAnswer(absl::StrCat(
-        options_.max_background, " responses are being made in the background; try again")));
-  }
-  if (follow) return Follow(call, *events, 0);
-  call.Answer(JsonText(queued));
-}
-
-void Gateway::RunInBackground(const Response& response, ChatTurn turn, ResponseStream& events) {
-  ResponsesWriter& writer = *response.writer;
-  events.OnBegin([&] { responses_.log().Update(response.id, JsonToText(writer.InProgress())); });
-  turn.on_end = [&](const EndedTurn& ended, std::vector<v1::Note> notes) {
-    Conversation::Ptr conversation = WithReply(response.conversation, ended.reply);
-    std::string json = JsonToText(writer.response());
-    NotePlace note = NoteResponse(response, ended, *conversation, json, std::move(notes));
-    const bool has_note = !note.session_id.empty();
-    const bool is_there = responses_.log().End(response.id, std::move(conversation),
-                                               std::move(json), std::move(note));
-    // Its client has deleted it while the note was written.
-    if (!is_there && has_note) {
-      client::Connection connection = turns_.connection().For(response.caller);
-      responses_.Remove(connection, response.id, response.caller.authorization);
-    }
-  };
-  const auto fail = [&](const HttpAnswer& error) {
-    const std::string last = events.cancelled() ? writer.Cancel() : writer.Fail(error);
-    responses_.log().End(response.id, nullptr, JsonToText(writer.response()));
-    events.Send(last);
-  };
-  try {
-    RunChat(response.caller, std::move(turn), writer, &events);
-  } catch (const CallError& error) {
-    fail(ErrorAnswer(error.status()));
-  } catch (const std::exception& error) {
-    fail(ProblemAnswer(500, error.what()));
-  }
-  events.OnBegin({});
-  events.End();
-  responses_.log().CountEvents(response.id);
-}
-
-void Gateway::Follow(Call& call, ResponseStream& stream, size_t from) {
-  call.Begin();
-  std::string event;
-  for (size_t number = from;;) {
-    switch (stream.Wait(number, kLookPeriod, &event)) {
-      case ResponseStream::Next::kEvent:
-        if (!call.Send(event)) return;
-        ++number;
-        break;
-      case ResponseStream::Next::kWait:
-        // A comment tells proxies, and this thread, whether the connection lives.
-        if (!call.Send(": waiting\n\n")) return;
-        break;
-      case ResponseStream::Next::kEnd:
-        return;
-    }
-  }
 }
 
 void Gateway::HandleResponse(Call& call, const std::string& rest) {
@@ -266,33 +161,22 @@ void Gateway::HandleResponse(Call& call, const std::string& rest) {
   const bool fits = call.Expect("GET");
   call.route = kRoute;
   if (!fits) return;
-  const std::optional<ResponseLog::Stored> stored =
+  std::optional<ResponseLog::Stored> stored =
       responses_.Find(connection, rest, owner, /*with_conversation=*/false);
+  if (stored.has_value() && stored->begun != nullptr) stored = GoOnWith(call, rest, *stored);
   if (!stored.has_value()) return call.Answer(NoResponse(rest, ""));
   const bool streams = WantsStream(call.request()) && call.request().method == "GET";
   if (!streams) return call.Answer(JsonText(stored->json));
+  if (stored->begun != nullptr) {
+    HttpAnswer elsewhere = ProblemAnswer(
+        409, "another gateway makes the response; ask without `stream`, or when it has ended",
+        "stream");
+    return call.Answer(std::move(elsewhere));
+  }
   if (stored->events == nullptr) {
     throw BadRequest("stream", "only responses in the background can be streamed again");
   }
   Follow(call, *stored->events, FirstEvent(call.request()));
-}
-
-void Gateway::CancelResponse(Call& call, const std::string& id) {
-  const std::string& owner = call.caller().authorization;
-  client::Connection connection = turns_.connection().For(call.caller());
-  std::optional<ResponseLog::Stored> stored =
-      responses_.Find(connection, id, owner, /*with_conversation=*/false);
-  if (!stored.has_value()) return call.Answer(NoResponse(id, ""));
-  if (stored->events == nullptr) {
-    throw BadRequest("", "only responses in the background can be cancelled");
-  }
-  if (stored->running) {
-    stored->events->Cancel();
-    stored->events->WaitForEnd(kCancelPatience);
-    stored = responses_.log().Find(id, owner);
-    if (!stored.has_value()) return call.Answer(NoResponse(id, ""));
-  }
-  call.Answer(JsonText(stored->json));
 }
 
 }  // namespace longstream::gateway

@@ -165,6 +165,9 @@ Json Gateway::RunChat(const client::Caller& caller, ChatTurn turn, AnswerWriter&
   };
   ConversationTurn run = WholeTurn(caller, turn.model, std::move(request));
   run.begun = turn.begun;
+  if (turn.on_session) {
+    run.on_session = [&](const Receipt& begun) { return turn.on_session(begun, run.request); };
+  }
   run.streams = sink != nullptr;
   run.reply = [&](const Generation& /*generation*/) {
     last_piece = reader.End();

@@ -38,6 +38,8 @@ std::optional<FoundResponse> FindResponse(client::Connection& connection, const 
   if (response.notes_size() == 0) return std::nullopt;
   FoundResponse found;
   found.session_id = response.notes(0).session_id();
+  const google::protobuf::Timestamp& time = response.notes(0).time();
+  found.time = absl::FromUnixSeconds(time.seconds()) + absl::Nanoseconds(time.nanos());
   if (!found.response.ParseFromString(response.notes(0).value())) return std::nullopt;
   return found;
 }

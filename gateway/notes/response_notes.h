@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/time/time.h"
 #include "client/connection.h"
 #include "gateway_notes.pb.h"
 #include "longstream/v1/longstream.pb.h"
@@ -17,6 +18,7 @@ v1::Note NoteOfResponse(const std::string& id, const std::string& owner,
 
 struct FoundResponse {
   std::string session_id;  // that has the note
+  absl::Time time;         // when the note was written, by the clock of the server that wrote it
   notes::Response response;
 };
 // Absent: there is no such response. One that its client has deleted is found, too. Throws

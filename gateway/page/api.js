@@ -66,6 +66,11 @@ export async function listSessions(pageSize, pageToken) {
   return (await call(`longstream/sessions?${query}`)).json();
 }
 
+// What a session has read and written: {kind, turn_id, and text or message}.
+export async function readHistory(id) {
+  return (await (await call(`longstream/sessions/${encodeURIComponent(id)}/history`)).json()).history;
+}
+
 export async function endSession(id) {
   await call(`longstream/sessions/${encodeURIComponent(id)}`, {method: "DELETE"});
 }

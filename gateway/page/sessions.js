@@ -3,6 +3,7 @@
 import {endSession} from "./api.js";
 import {byId, confirmed, element} from "./elements.js";
 import {bytes, count, duration, shortId} from "./format.js";
+import {showHistory} from "./history.js";
 
 // The kinds of memory of sessions: the member of ModelMemory, its name, its colour.
 export const KINDS = [["pages", "pages (KV)", 0], ["rings", "rings (windows)", 1],
@@ -87,7 +88,7 @@ function cell(label, style = null) {
   return element("td", {role: "cell", "data-label": label, class: style});
 }
 
-// A row of the table. Its cells change; the row and its button stay.
+// A row of the table. Its cells change; the row and its buttons stay.
 class Row {
   constructor(id, end) {
     this.name = element("th", {scope: "row", role: "rowheader", title: id},
@@ -105,10 +106,10 @@ class Row {
                   state: cell("States", "n"), host: cell("Host", "n")};
     this.age = cell("Age", "n");
     this.idle = cell("Idle", "n");
-    const button = element("button", {type: "button", class: "small", text: "End",
-                                      "aria-label": `End session ${shortId(id)}`, onclick: end});
+    const button = (text, onclick) => element("button", {
+      type: "button", class: "small", text, "aria-label": `${text} session ${shortId(id)}`, onclick});
     const last = cell("", "act");
-    last.append(button);
+    last.append(button("Read", () => showHistory(id)), " ", button("End", end));
     this.root = element("tr", {role: "row"}, this.name, this.model, this.context,
                         ...Object.values(this.kinds), this.age, this.idle, last);
     this.root.dataset.session = id;

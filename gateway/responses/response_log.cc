@@ -104,10 +104,11 @@ void ResponseLog::EraseBeyondLimit() {
   }
 }
 
-void ResponseLog::CancelAll() {
+void ResponseLog::CancelAll(bool leave) {
   absl::MutexLock lock(&mutex_);
   for (const Entry& entry : entries_) {
-    if (entry.response.running) entry.response.events->Cancel();
+    if (!entry.response.running) continue;
+    leave ? entry.response.events->Leave() : entry.response.events->Cancel();
   }
 }
 

@@ -13,7 +13,9 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "gateway/responses/response_stream.h"
+#include "gateway_notes.pb.h"
 #include "longstream/v1/longstream.pb.h"
 
 namespace longstream::gateway {
@@ -73,6 +75,9 @@ class ResponseLog {
     bool running = false;
     // Of a response that has ended: its note (gateway/notes). Without a session: it has none.
     NotePlace note = {};
+    // Of a response that another gateway makes, and the time of its note.
+    std::shared_ptr<const notes::Begun> begun = nullptr;
+    absl::Time begun_at = absl::InfinitePast();
   };
 
   // Keeps a response. Beyond the limit of bytes, the oldest response of the owner with the most is
@@ -93,8 +98,8 @@ class ResponseLog {
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Cancels the response if it is running. False: there is none.
   bool Remove(const std::string& id, const std::string& owner) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Cancels all that are running.
-  void CancelAll() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Cancels all that are running. `leave`: without their turns.
+  void CancelAll(bool leave) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   struct Entry {

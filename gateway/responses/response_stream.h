@@ -2,6 +2,7 @@
 #ifndef LONGSTREAM_GATEWAY_RESPONSES_RESPONSE_STREAM_H_
 #define LONGSTREAM_GATEWAY_RESPONSES_RESPONSE_STREAM_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -44,6 +45,10 @@ class ResponseStream final : public EventSink {
   // Ends the turn.
   void Cancel() { cancellation_.Cancel(); }
   bool cancelled() const { return cancellation_.cancelled(); }
+  // The turn goes on without this gateway, if another one can go on with it. Otherwise ends it.
+  void Leave() { noted_ ? cancellation_.Leave() : cancellation_.Cancel(); }
+  void SetNoted(bool noted) { noted_ = noted; }
+  bool left() const { return cancellation_.leaves(); }
   client::Cancellation* cancellation() { return &cancellation_; }
 
   // That the events take.
@@ -51,6 +56,7 @@ class ResponseStream final : public EventSink {
 
  private:
   client::Cancellation cancellation_;
+  std::atomic<bool> noted_{false};  // other gateways know of the response
   std::function<void()> on_begin_;
   mutable absl::Mutex mutex_;
   std::vector<std::string> events_ ABSL_GUARDED_BY(mutex_);

@@ -1,7 +1,6 @@
 #include "gateway/responses/responses_writer.h"
 
 #include "absl/strings/str_cat.h"
-#include "client/random_id.h"
 
 namespace longstream::gateway {
 namespace {
@@ -97,10 +96,14 @@ std::string ResponsesWriter::Begin(const v1::TurnStarted& /*started*/) {
   return TakeEvents();
 }
 
+std::string ResponsesWriter::NewItemId(const char* prefix) {
+  return absl::StrCat(prefix, id_.substr(id_.find('_') + 1), "_", num_items_++);
+}
+
 void ResponsesWriter::BeginItem(Open kind) {
   EndItem();
   open_ = kind;
-  item_id_ = (kind == Open::kText ? "msg_" : "rs_") + client::RandomId();
+  item_id_ = NewItemId(kind == Open::kText ? "msg_" : "rs_");
   text_.clear();
   const bool is_text = kind == Open::kText;
   Write({{"type", "response.output_item.added"},
@@ -139,7 +142,7 @@ void ResponsesWriter::EndItem() {
 
 void ResponsesWriter::WriteCall(const ToolCall& call) {
   const size_t index = output_.size();
-  const std::string id = "fc_" + client::RandomId();
+  const std::string id = NewItemId("fc_");
   const std::string arguments = JsonToText(call.arguments);
   Json item = FunctionItem(id, "completed", call, arguments);
   Write({{"type", "response.output_item.added"},

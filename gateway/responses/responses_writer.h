@@ -52,6 +52,8 @@ class ResponsesWriter final : public AnswerWriter {
   // More of an item, which begins if it is not open.
   void Continue(Open kind, const std::string& text);
   void BeginItem(Open kind);
+  // Another gateway that goes on with the response gives its items the same ids.
+  std::string NewItemId(const char* prefix);
   // The text is complete.
   void EndItem();
   void WriteCall(const ToolCall& call);
@@ -62,6 +64,7 @@ class ResponsesWriter final : public AnswerWriter {
   const Json repeated_;
   bool is_queued_ = false;
   uint64_t num_events_ = 0;      // that were written
+  uint64_t num_items_ = 0;       // that have begun
   std::string events_;           // that were not returned yet
   Json output_ = Json::array();  // items that have ended
   Open open_ = Open::kNone;

@@ -38,7 +38,12 @@ std::optional<ResponseLog::Stored> StoredResponses::Find(client::Connection& con
   stored.emplace();
   stored->note = {found->session_id, found->response.earlier_notes()};
   stored->json = found->response.json();
-  if (!with_conversation) return stored;
+  if (found->response.has_begun()) {
+    stored->running = true;
+    stored->begun = std::make_shared<notes::Begun>(found->response.begun());
+    stored->begun_at = found->time;
+  }
+  if (!with_conversation || stored->running || found->response.failed()) return stored;
   const absl::MutexLock lock(&reading_);
   if (auto read = log_.Find(id, owner); read.has_value()) return read;
   stored->conversation = Read(connection, found->response, owner);
@@ -83,15 +88,51 @@ bool StoredResponses::Remove(client::Connection& connection, const std::string& 
   std::optional<FoundResponse> found = FindResponse(connection, id, owner);
   const bool exists = found.has_value() && !found->response.json().empty();
   if (exists) {
+    const std::string turn_id = found->response.begun().turn_id();
     // Later responses need its messages.
     found->response.clear_json();
+    found->response.clear_begun();
     v1::PutNotesRequest put;
     put.set_session_id(found->session_id);
     *put.add_notes() = NoteOfResponse(id, owner, found->response);
     connection.PutNotes(put);
+    if (!turn_id.empty()) {
+      try {
+        connection.CancelTurn(found->session_id, turn_id);
+      } catch (const client::CallError&) {  // it has ended
+      }
+    }
   }
   log_.Remove(id, owner);
   return exists;
+}
+
+bool StoredResponses::WasDeleted(client::Connection& connection, const std::string& id,
+                                 const std::string& owner) {
+  if (!options_.has_notes) return false;
+  const std::optional<FoundResponse> found = FindResponse(connection, id, owner);
+  return found.has_value() && found->response.json().empty();
+}
+
+std::optional<v1::Note> StoredResponses::NoteOfBegun(const std::string& id,
+                                                     const std::string& owner,
+                                                     const std::string& json,
+                                                     notes::Begun begun) const {
+  if (!options_.has_notes) return std::nullopt;
+  notes::Response response;
+  response.set_json(json);
+  *response.mutable_begun() = std::move(begun);
+  v1::Note note = NoteOfResponse(id, owner, response);
+  if (note.value().size() > kMostNoteBytes) return std::nullopt;
+  return note;
+}
+
+v1::Note StoredResponses::NoteOfFailed(const std::string& id, const std::string& owner,
+                                       const std::string& json) {
+  notes::Response response;
+  response.set_json(json);
+  response.set_failed(true);
+  return NoteOfResponse(id, owner, response);
 }
 
 std::optional<StoredResponses::Made> StoredResponses::NoteOf(const std::string& id,

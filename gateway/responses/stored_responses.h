@@ -39,13 +39,17 @@ class StoredResponses {
   // Those in memory.
   ResponseLog& log() { return log_; }
 
-  // Absent: the owner has no such response. `with_conversation`: the conversation is needed, too;
+  // Absent: the owner has no such response. One that another gateway makes is running, and has no
+  // conversation. `with_conversation`: the conversation is needed, too;
   // absent also if a part of it is gone. Throws BadRequest if it is too long.
   std::optional<ResponseLog::Stored> Find(client::Connection& connection, const std::string& id,
                                           const std::string& owner, bool with_conversation)
       ABSL_LOCKS_EXCLUDED(reading_);
-  // Cancels the response if it is running. False: there is none.
+  // Cancels the response if it is running, also at another gateway. False: there is none.
   bool Remove(client::Connection& connection, const std::string& id, const std::string& owner);
+
+  // Whether its client has deleted the response at another gateway.
+  bool WasDeleted(client::Connection& connection, const std::string& id, const std::string& owner);
 
   struct Made {
     v1::Note note;
@@ -57,6 +61,13 @@ class StoredResponses {
   std::optional<Made> NoteOf(const std::string& id, const std::string& owner,
                              const PreviousResponse& previous, const Conversation& conversation,
                              const std::string& json, const std::string& session_id) const;
+
+  // The note of a response that is being made. `json`: as it is now. Absent: as for NoteOf.
+  std::optional<v1::Note> NoteOfBegun(const std::string& id, const std::string& owner,
+                                      const std::string& json, notes::Begun begun) const;
+  // The note of a response that has failed.
+  static v1::Note NoteOfFailed(const std::string& id, const std::string& owner,
+                               const std::string& json);
 
  private:
   // The conversation up to the answer of a response. Null: a part of it is gone.

@@ -368,6 +368,7 @@ Generation TurnRunner::Run(const Caller& caller, const ConversationTurn& turn,
   for (bool is_first = true;; is_first = false) {
     const Receipt* const begun = turn.begun.session();
     *receipt = begun != nullptr ? *begun : Begin(caller, turn, found);
+    const bool stays = begun == nullptr && turn.on_session && turn.on_session(*receipt);
     request.set_session_id(receipt->session_id);
     request.set_turn_id(receipt->turn_id);
     request.clear_expected_position();
@@ -398,7 +399,12 @@ Generation TurnRunner::Run(const Caller& caller, const ConversationTurn& turn,
           receipt->how == Receipt::How::kNew
               ? lost && is_first
               : SessionHasChanged(error.status()) || (may_come && IsUnavailable(error.status()));
-      GiveUpAfter(caller, *receipt, changed);
+      const bool is_new = receipt->how != Receipt::How::kContinued;
+      if (stays && is_new && !LacksMemory(error)) {
+        index_.Remove(receipt->session_id);
+      } else {
+        GiveUpAfter(caller, *receipt, changed);
+      }
       if (!started && changed) {
         if (may_come && found.has_value() && HasMoved(error.status())) {
           found->taken = false;

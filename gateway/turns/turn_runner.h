@@ -28,6 +28,10 @@ struct ConversationTurn {
   std::function<v1::Message(const client::Generation& generation)> reply;
   // Its session, if BeginTogether has made one; otherwise it finds or opens one.
   BegunTurn begun = {};
+  // Called when it has found or opened a session, before the turn runs there; perhaps again with
+  // another session. Returns whether the session stays if the turn fails for another reason than
+  // a lack of memory. Empty: it does not.
+  std::function<bool(const Receipt& receipt)> on_session = {};
   // Whether `on_message` takes the log-probabilities: Generation.log_probs has none then.
   bool streams = false;
 };

@@ -261,7 +261,7 @@ ROOMS = {
     "gateway/answers": "client gateway/http gateway/json gateway/requests gateway/turns",
     "gateway/openai": "client gateway/answers gateway/json gateway/requests",
     "gateway/anthropic": "gateway/answers gateway/http gateway/json gateway/requests",
-    "gateway/responses": "client gateway/answers gateway/json gateway/notes gateway/requests",
+    "gateway/responses": "client gateway/answers gateway/http gateway/json gateway/notes gateway/requests gateway/turns",
     "gateway/tokens": "gateway/json gateway/openai gateway/requests",
     "gateway/page": "gateway/http",
     "gateway": "client client/errors client/json gateway/answers gateway/anthropic gateway/conversations gateway/http gateway/json"
@@ -337,7 +337,7 @@ LIBRARIES = {
     "gateway/answers": "absl protobuf",
     "gateway/requests": "protobuf",
     "gateway/anthropic": "absl protobuf",
-    "gateway/notes": "grpc protobuf",
+    "gateway/notes": "absl grpc protobuf",
     "gateway/openai": "absl protobuf",
     "gateway/responses": "absl grpc protobuf",
     "gateway/tokens": "protobuf",

@@ -88,6 +88,10 @@ HttpStream::HttpStream(int port, const std::string& path, const Json& body, cons
   client_.Send(RequestText("POST", path, body.dump(), headers));
 }
 
+HttpStream::HttpStream(int port, const std::string& path) : client_(port) {
+  client_.Send(RequestText("GET", path, ""));
+}
+
 bool HttpStream::Receive() {
   pollfd readable{client_.fd(), POLLIN, 0};
   if (poll(&readable, 1, kPatienceMs) <= 0) Wrong("the server sends nothing more after", bytes_);

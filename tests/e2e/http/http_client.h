@@ -47,6 +47,8 @@ class HttpStream {
  public:
   // Sends the request, and returns at once. Call one of the other functions next.
   HttpStream(int port, const std::string& path, const Json& body, const Headers& headers = {});
+  // A GET.
+  HttpStream(int port, const std::string& path);
 
   // Waits for the header of the answer.
   int status();

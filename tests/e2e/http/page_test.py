@@ -308,10 +308,16 @@ class PageTest(unittest.TestCase):
         self.assertRegex(cells[1], r"^\d+ of 32,768$")
         self.assertRegex(cells[2], r"^\d+\sKiB$")
         self.assertRegex(self.page.text("#memory"), "denseSessions hold|dense dense, cpuSessions hold")
-        self.page.click(f"{row} button")
+        self.page.click(f"{row} button[aria-label^=Read]")
+        self.page.wait("""document.querySelectorAll("#history .entry").length === 2""")
+        self.assertEqual(self.page.text("#history .entry h3"), "Prompt")  # the server has no store
+        self.assertRegex(self.page.text("#history .entry .text"), "import socket")
+        self.page.click("#history-close")
+        end = f"{row} button[aria-label^=End]"
+        self.page.click(end)
         # The dialog opens again before the page has heard that it was closed.
         self.page.evaluate(f"""document.querySelector("#confirm-no").click(),
-                               document.querySelector('{row} button').click()""")
+                               document.querySelector('{end}').click()""")
         self.page.click("#confirm-yes")
         self.page.wait(f"""!document.querySelector('{row}')""")
 

@@ -109,9 +109,15 @@ TEST_F(PagesTest, ModelsAndSessionsAsGrpcDescribesThem) {
   EXPECT_EQ(Get(server_.http(), "/longstream/sessions?page_size=1001").status, 400);
   EXPECT_EQ(Get(server_.http(), "/longstream/sessions?model=none").status, 404);
   const std::string path = "/longstream/sessions/" + first;
+  const Json history = Get(server_.http(), path + "/history").json().at("history");
+  ASSERT_EQ(history.size(), 2u);
+  EXPECT_EQ(history[0].at("kind"), "prompt") << "the session is not in a store";
+  EXPECT_EQ(history[1].at("kind"), "answer");
   EXPECT_EQ(Get(server_.http(), path).json()["model"], "m");
   EXPECT_EQ(Post(server_.http(), path, Json::object()).status, 405);
   EXPECT_EQ(Get(server_.http(), path, {{"Host", "evil.example"}}).status, 403);
+  EXPECT_EQ(Get(server_.http(), path + "/history", {{"Host", "evil.example"}}).status, 403);
+  EXPECT_EQ(Ask(server_.http(), "DELETE", path + "/history").status, 405);
   EXPECT_EQ(Ask(server_.http(), "DELETE", path).status, 200);
   EXPECT_EQ(Ask(server_.http(), "DELETE", path).status, 404);
   EXPECT_EQ(Get(server_.http(), path).status, 404);
