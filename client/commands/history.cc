@@ -17,8 +17,8 @@ void History(const Global& global, const std::string& session) {
     if (global.json) {
       Print(HistoryJson(entry) + "\n");
     } else if (!entry.has_message()) {
-      Print("--- " + std::string(KindName(entry.kind())) + ", turn " + entry.turn_id() + ", up to " +
-            std::to_string(entry.position()) + "\n" + entry.text() + "\n");
+      Print("--- " + std::string(KindName(entry.kind())) + ", turn " + entry.turn_id() +
+            ", up to " + std::to_string(entry.position()) + "\n" + entry.text() + "\n");
     } else {
       const v1::Message& message = entry.message();
       Print("--- " + message.role() + ", turn " + entry.turn_id() + "\n");
