@@ -181,7 +181,10 @@ TEST_F(GatewaysTest, AResponseOfTheBackgroundIsReadAtEachOfThemWhenItHasEnded) {
   body["background"] = true;
   const std::string path = ResponsePath(Post(Port(0), kResponsesPath, body).json().at("id"));
   HttpReply reply;
-  ASSERT_TRUE(WaitUntil([&] { return (reply = Get(Port(1), path)).status == 200; }));
+  ASSERT_TRUE(WaitUntil([&] {
+    reply = Get(Port(1), path);
+    return reply.status == 200 && reply.json().at("status") == "incomplete";
+  }));
   EXPECT_EQ(reply.json(), Get(Port(0), path).json());
   EXPECT_EQ(reply.json().at("status"), "incomplete") << "after 12 tokens";
   EXPECT_EQ(Ask(Port(1), "POST", path + "/cancel").status, 400);
