@@ -9,7 +9,7 @@ namespace {
 void Read(const Config& config, TransformerPlan* plan) {
   ReadAttentionBias(config, &plan->spec);
   RequireFalse(config, "mlp_bias");
-  const double clip = config.FindNumber("clip_qkv", 0.0, 1e9).value_or(0.0);
+  const double clip = config.FindNumber("clip_qkv", 1e-9, 1e9).value_or(0.0);
   for (MixerSpec& mixer : plan->spec.layers) {
     mixer.qk_norm = QkNorm::kAllHeads;
     mixer.qkv_clip = clip;

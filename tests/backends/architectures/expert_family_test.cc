@@ -171,6 +171,8 @@ const std::vector<Refusal> kWrongExperts = {
      "num_experts must be an integer from 0 to 4096, found 4097"},
     {R"({"model_type": "qwen3_moe", "decoder_sparse_step": 0})",
      "decoder_sparse_step must be an integer from 1 to 4096, found 0"},
+    {R"({"model_type": "olmoe", "clip_qkv": 0})",
+     "clip_qkv must be a number from 1e-09 to 1e+09, found 0"},
     {R"({"model_type": "mixtral", "num_local_experts": 0})",
      "num_local_experts must be at least 1, found 0"},
     {R"({"model_type": "afmoe", "num_shared_experts": 0})",
