@@ -358,7 +358,8 @@ INSTANTIATE_TEST_SUITE_P(All, InvarianceTest,
 
 // All layers project with the same ops, so one model per form of input is enough.
 INSTANTIATE_TEST_SUITE_P(Quantised, InvarianceTest,
-                         testing::Combine(testing::Values(kMixed, "chunked+gated+chunked_window"),
+                         testing::Combine(testing::Values(kMixed, kExperts,
+                                                          "chunked+gated+chunked_window"),
                                           testing::ValuesIn(SetsUnderTest()),
                                           testing::Values(Types{DType::kI8, DType::kBF16},
                                                           Types{DType::kI4, DType::kBF16})),
