@@ -89,11 +89,11 @@ TEST_P(ExpertHiddenTest, MatchesTheReference) {
   }
 }
 
-// More rows of one expert than a block of a product has.
+// More rows of one expert than a block of a product has, on vectors and on tiles.
 TEST_P(ExpertHiddenTest, ManyRows) {
   Random random(2);
   for (const DType type : {DType::kF32, DType::kBF16, DType::kI8}) {
-    Compare({.rows = 300, .d = 33, .ff = 34, .num_experts = 3, .per_row = 2, .shared_ff = 40}, type,
+    Compare({.rows = 600, .d = 33, .ff = 34, .num_experts = 3, .per_row = 2, .shared_ff = 40}, type,
             true, random);
   }
 }

@@ -92,6 +92,15 @@ TEST_P(ExpertSumTest, MatchesTheReference) {
   }
 }
 
+// More rows of one expert than a block of a product has, on vectors and on tiles.
+TEST_P(ExpertSumTest, ManyRows) {
+  Random random(4);
+  for (const DType type : {DType::kF32, DType::kBF16, DType::kI8}) {
+    Compare({.rows = 600, .d = 33, .ff = 34, .num_experts = 3, .per_row = 2, .shared_ff = 40}, type,
+            type, random);
+  }
+}
+
 TEST_P(ExpertSumTest, ARowHasTheSameBitsInAnyBatch) {
   Random random(2);
   for (const DType type : kWeightTypes) {
