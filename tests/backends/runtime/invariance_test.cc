@@ -22,7 +22,7 @@
 namespace longstream {
 namespace {
 
-constexpr char kExperts[] = "full*+window";
+constexpr char kExperts[] = "window+full*";
 constexpr char kMixed[] = "window+rerope+lightning+nope+gated+leaky";
 
 const std::vector<std::string> kPlans = {"full+full",
