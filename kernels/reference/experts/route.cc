@@ -78,6 +78,7 @@ void Route(Stream& stream, const RouteArgs& args) {
   const Routes& routes = args.routes;
   const int64_t num_chosen_from = routes.num_experts - (args.shared == SharedExpert::kNone ? 0 : 1);
   std::vector<Choice> choices;
+  choices.reserve(static_cast<size_t>(routes.num_rows));
   for (int64_t r = 0; r < routes.num_rows; ++r) {
     choices.push_back(ChoiceOf(args, r, num_chosen_from));
   }
