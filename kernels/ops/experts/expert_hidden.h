@@ -5,8 +5,8 @@
 //   hidden[i, :] = act(h[r, :] W_gate[e]^T) * (h[r, :] W_up[e]^T)       route i of row r, expert e
 //
 // A product has the bits that the op `linear` gives the row, whichever other rows use the expert.
-// An expert's weights are read once for all rows that use it. REQUIRES: the library's `linear` gives
-// decode rows and prefill rows the same bits.
+// An expert's weights are read once for all rows that use it. REQUIRES: the library's `linear`
+// gives decode rows and prefill rows the same bits.
 #ifndef LONGSTREAM_KERNELS_OPS_EXPERTS_EXPERT_HIDDEN_H_
 #define LONGSTREAM_KERNELS_OPS_EXPERTS_EXPERT_HIDDEN_H_
 
