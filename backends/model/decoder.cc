@@ -51,9 +51,9 @@ OpStatus Decoder::Forward(const StepRows& rows, const LogitRows& logit_rows,
                            .sampled = sampled});
   pass.NormResidual(weights_.embedding_norm);
   tables_.Compute(ops_, pass.stream, rows.positions(), pass.num_rows);
-  const FeedForward& feed_forward = FeedForwardOf(spec_.feed_forward);
   for (size_t layer = 0; layer < spec_.layers.size(); ++layer) {
     const LayerWeights& weights = weights_.layers[layer];
+    const FeedForward& feed_forward = FeedForwardOf(spec_.layers[layer].feed_forward);
     // The MLP of a parallel block reads x before the mixer changes it.
     LinearInput hidden;
     if (spec_.parallel) hidden = feed_forward.Hidden(pass, layer, weights.mixer_norm);

@@ -22,7 +22,7 @@ LayerWeights ReadLayer(const NamedTensors& tensors, const MixerSpec& mixer) {
   layer.mixer_post_norm = tensors.StreamNorm(names.mixer_post_norm);
   layer.mlp_norm = tensors.StreamNorm(names.mlp_norm);
   layer.mlp_post_norm = tensors.StreamNorm(names.mlp_post_norm);
-  FeedForwardOf(tensors.spec().feed_forward).Read(tensors, &layer.mlp);
+  FeedForwardOf(mixer.feed_forward).Read(tensors, &layer);
   layer.stream_norm = tensors.StreamNorm(names.stream_norm);
   return layer;
 }
@@ -67,12 +67,12 @@ StepSizes SizesOf(const ModelSpec& spec, const ModelWeights& weights, const Step
   sizes.width = spec.width;
   // For the head and for every projection of the residual stream.
   StepSizes::Raise(sizes.workspace, LinearWorkspace(limits.max_rows, spec.width));
-  FeedForwardOf(spec.feed_forward).RaiseSizes(limits, spec, &sizes);
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     const LayerWeights& layer = weights.layers[i];
     if (layer.mixer_post_norm.weight != nullptr || layer.mlp_post_norm.weight != nullptr) {
       sizes.branch = spec.width;
     }
+    FeedForwardOf(spec.layers[i].feed_forward).RaiseSizes(limits, spec, &sizes);
     MixerOf(spec.layers[i]).RaiseSizes(limits, spec.layers[i], layer.mixer, &sizes);
   }
   return sizes;

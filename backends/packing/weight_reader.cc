@@ -113,10 +113,14 @@ std::byte* WeightReader::Block(const std::string& recipe, size_t bytes, const Fi
   return place;
 }
 
+const StoredTensor& WeightReader::TensorOf(const WeightPart& part, int64_t k) const {
+  const int64_t rows = part.all_rows();
+  if (part.stacked == 0) return checkpoint_.Get(part.name, std::array{rows, k});
+  return checkpoint_.Get(part.name, std::array{part.stacked, rows / part.stacked, k});
+}
+
 DType WeightReader::TypeOf(const std::vector<WeightPart>& parts, int64_t k) const {
-  const auto stored = [&](const WeightPart& part) {
-    return *checkpoint_.Get(part.name, std::array{part.all_rows(), k}).type;
-  };
+  const auto stored = [&](const WeightPart& part) { return *TensorOf(part, k).type; };
   if (options_.weights()) return *options_.weights();
   const DType first = stored(parts.front());
   const bool same = std::all_of(parts.begin(), parts.end(),
@@ -243,13 +247,25 @@ std::pair<PackedWeight, PackedWeight> WeightReader::Pair(const WeightPart& first
   return {Packed({first}, k, type), Packed({second}, k, type)};
 }
 
+std::vector<PackedWeight> WeightReader::Alike(const std::vector<WeightPart>& parts, int64_t k) {
+  const DType type = TypeOf(parts, k);
+  std::vector<PackedWeight> weights;
+  weights.reserve(parts.size());
+  for (const WeightPart& part : parts) weights.push_back(Packed({part}, k, type));
+  return weights;
+}
+
+PackedWeight WeightReader::Exact(const std::vector<WeightPart>& parts, int64_t k) {
+  return Packed(parts, k, DType::kF32);
+}
+
 PackedWeight WeightReader::Packed(const std::vector<WeightPart>& parts, int64_t k, DType type) {
   PackedWeight weight;
   weight.type = type;
   weight.k = k;
   for (const WeightPart& part : parts) {
     read_.insert(part.name);
-    checkpoint_.Get(part.name, std::array{part.all_rows(), k});
+    TensorOf(part, k);
     weight.n += part.rows;
   }
   const std::string recipe =

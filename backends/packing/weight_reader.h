@@ -47,6 +47,8 @@ class WeightReader final : public WeightSource {
   PackedWeight Projection(const std::vector<WeightPart>& parts, int64_t k) override;
   std::pair<PackedWeight, PackedWeight> Pair(const WeightPart& first, const WeightPart& second,
                                              int64_t k) override;
+  std::vector<PackedWeight> Alike(const std::vector<WeightPart>& parts, int64_t k) override;
+  PackedWeight Exact(const std::vector<WeightPart>& parts, int64_t k) override;
   const float* Vector(const std::vector<WeightPart>& parts, float plus) override;
   Matrix Table(std::string_view name, int64_t rows, int64_t cols) override;
   const float* Constants(std::span<const float> values) override;
@@ -67,6 +69,8 @@ class WeightReader final : public WeightSource {
   // kPack, calls fill(destination) with zeroed host memory.
   template <typename Fill>
   std::byte* Block(const std::string& recipe, size_t bytes, const Fill& fill);
+  // The tensor of a part whose rows have k numbers. Checks its shape.
+  const StoredTensor& TensorOf(const WeightPart& part, int64_t k) const;
   // The type in which parts [rows, k] are packed.
   DType TypeOf(const std::vector<WeightPart>& parts, int64_t k) const;
   PackedWeight Packed(const std::vector<WeightPart>& parts, int64_t k, DType type);

@@ -54,10 +54,19 @@ class Fingerprint {
         m.rope.theta, m.window, m.rerope_window, m.leaky_factor, m.logit_scale, m.logit_scale_base,
         m.score_scale, m.output_gate, m.output_norm);
     if (m.softcap > 0.0) Add(m.softcap);
+    if (m.norm_before_clip) Add(m.norm_before_clip);
     if (m.qkv_clip > 0.0 || m.alibi_max != MixerSpec().alibi_max) Add(m.qkv_clip, m.alibi_max);
     if (m.rope == RopeSpec{.theta = m.rope.theta}) return;
     Add(m.rope.rotated, m.rope.neighbours, m.rope.magnitude);
     for (const double frequency : m.rope.inv_freq) Add(frequency);
+  }
+
+  void AddExperts(const ModelSpec& spec) {
+    if (!spec.has_experts()) return;
+    const ExpertsSpec& e = spec.experts;
+    Add(e.num_experts, e.num_chosen, e.width, e.shared_width, e.shared, e.score, e.normalise,
+        e.choice_bias, e.scale);
+    for (const MixerSpec& layer : spec.layers) Add(layer.feed_forward);
   }
 
   uint64_t value() const { return hash_; }
@@ -87,6 +96,7 @@ uint64_t FingerprintOf(const ModelSpec& spec, const ModelWeights& weights,
   if (spec.logit_softcap > 0.0f) fingerprint.Add(spec.logit_softcap);
   if (spec.activation != Activation::kSilu) fingerprint.Add(spec.activation);
   for (const MixerSpec& mixer : spec.layers) fingerprint.AddMixer(mixer);
+  fingerprint.AddExperts(spec);
   return fingerprint.value();
 }
 

@@ -24,6 +24,15 @@ void CheckServed(const ModelSpec& spec, const Config& config) {
                          " in attention layers, found " + std::to_string(head->mixer.head_dim));
 }
 
+// Refuses a model whose ops the library does not have.
+void CheckServed(const ModelSpec& spec, const Config& config, const OpTable& ops) {
+  if (ops.route != nullptr || !spec.has_experts()) return;
+  config.Unsupported("model_type", "= " + config.Found("model_type") +
+                                       " has mixtures of experts, which are served on the CPU "
+                                       "only, not with the ops " +
+                                       std::string(ops.name));
+}
+
 // Refuses options that the ops do not serve.
 void CheckServed(const LoadOptions& options, const OpTable& ops) {
   if (ops.int8_pages || options.CacheType(DType::kF32) != DType::kI8) return;
@@ -46,6 +55,7 @@ std::unique_ptr<Model> OpenModel(const BackendDefinition& definition,
   config.Remove(load_options.ignore_keys());
   ModelSpec spec = definition.plan(config, load_options);
   CheckServed(spec, config);
+  CheckServed(spec, config, ops);
   const auto write = [host = options.host](int32_t severity, const std::string& sentence) {
     if (host->log != nullptr) host->log(host->context, severity, sentence.c_str());
   };

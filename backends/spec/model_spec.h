@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/spec/tensor_names.h"
+#include "kernels/ops/experts/route.h"
 #include "kernels/ops/gemm/activation.h"
 
 namespace longstream {
@@ -71,11 +72,32 @@ enum class FeedForwardKind {
   kGated,  // an MLP with a gate: W_down (act(W_gate h) * (W_up h))
   kPlain,  // an MLP without a gate: W_down act(W_gate h)
   kNone,
+  kExperts,  // a mixture of experts, each an MLP with a gate
 };
 
-// The mixer of one layer.
+// The mixtures of experts of a model (kernels/ops/experts/route.h).
+struct ExpertsSpec {
+  int64_t num_experts = 0;   // E, without the shared expert
+  int64_t num_chosen = 0;    // k
+  int64_t width = 0;         // ff of an expert
+  int64_t shared_width = 0;  // ff of the shared expert
+  SharedExpert shared = SharedExpert::kNone;
+  RouterScore score = RouterScore::kSoftmax;
+  bool normalise = false;
+  bool choice_bias = false;
+  float scale = 1.0f;
+
+  // N and K of Routes.
+  int64_t all_experts() const { return num_experts + (shared == SharedExpert::kNone ? 0 : 1); }
+  int64_t per_row() const { return num_chosen + (shared == SharedExpert::kNone ? 0 : 1); }
+  // Logits of the router.
+  int64_t num_logits() const { return num_experts + (shared == SharedExpert::kGated ? 1 : 0); }
+};
+
+// One layer: its mixer, and the kind of its feed-forward part.
 struct MixerSpec {
   MixerKind kind = MixerKind::kFull;
+  FeedForwardKind feed_forward = FeedForwardKind::kGated;
   // kFull and kWindow: a gated attention unit, which makes queries and keys of one projection and
   // gates its output with another.
   bool gau = false;
@@ -93,12 +115,13 @@ struct MixerSpec {
   double leaky_factor = 0.0;  // k of Leaky ReRoPE
   LogitScaleKind logit_scale = LogitScaleKind::kNone;
   double logit_scale_base = 0.0;  // a of kHype, N of log n
-  double qkv_clip = 0.0;   // q, k and v of attention are clipped to this magnitude; 0: no clipping
-  double alibi_max = 8.0;  // -log2 of the flattest slope of kAlibi
-  double softcap = 0.0;    // of attention scores; 0: none
-  double score_scale = 0.0;  // factor on q . k (attention) or q S (RNN): 1 / sqrt(D), ...
-  bool output_gate = false;  // y = W_o(o * sigmoid(W_g x)): o_gate (attention), z_proj (RNN)
-  bool output_norm = false;  // RMSNorm over all heads of o before gate and W_o (RNN)
+  double qkv_clip = 0.0;  // q, k and v of attention are clipped to this magnitude; 0: no clipping
+  bool norm_before_clip = false;  // kAllHeads: q and k are normed before they are clipped
+  double alibi_max = 8.0;         // -log2 of the flattest slope of kAlibi
+  double softcap = 0.0;           // of attention scores; 0: none
+  double score_scale = 0.0;       // factor on q . k (attention) or q S (RNN): 1 / sqrt(D), ...
+  bool output_gate = false;       // y = W_o(o * sigmoid(W_g x)): o_gate (attention), z_proj (RNN)
+  bool output_norm = false;       // RMSNorm over all heads of o before gate and W_o (RNN)
 
   // An attention layer stores a value as this many heads of width D.
   int32_t value_slices() const { return value_dim / head_dim; }
@@ -115,8 +138,8 @@ struct ModelSpec {
   std::string architecture;  // model_type, for people
   int64_t vocabulary = 0;
   int64_t width = 0;      // d
-  int64_t mlp_width = 0;  // ff; 0 without an MLP
-  FeedForwardKind feed_forward = FeedForwardKind::kGated;
+  int64_t mlp_width = 0;  // ff of kGated and kPlain; 0 without an MLP
+  ExpertsSpec experts;    // of kExperts
   float norm_eps = 1e-6f;
   bool tied_head = false;
   bool mlp_bias = false;  // on gate, up and down
@@ -137,6 +160,12 @@ struct ModelSpec {
   std::vector<MixerSpec> layers;     // [L]
 
   bool chunked() const { return chunk_size > 0; }
+  bool has_experts() const {
+    for (const MixerSpec& layer : layers) {
+      if (layer.feed_forward == FeedForwardKind::kExperts) return true;
+    }
+    return false;
+  }
 };
 
 }  // namespace longstream

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/core/matrix.h"
+#include "kernels/ops/experts/routes.h"
 
 namespace longstream {
 
@@ -58,6 +59,13 @@ struct MlpWeights {
   const float* down_bias = nullptr;  // [d]
 };
 
+// Weights of a mixture of experts.
+struct ExpertsWeights {
+  PackedWeight router;                 // [E, d], or [E + 1, d] with SharedExpert::kGated; f32
+  const float* choice_bias = nullptr;  // [E]; nullptr: none
+  std::vector<Expert> experts;         // [N]: E experts, then the shared one
+};
+
 // Pointers borrow from ModelWeights::storage.
 struct LayerWeights {
   // Norms of the input and of the output of each branch.
@@ -68,7 +76,8 @@ struct LayerWeights {
   NormWeights stream_norm;  // of the residual stream, behind the layer
 
   MixerWeights mixer;
-  MlpWeights mlp;
+  MlpWeights mlp;          // kGated and kPlain
+  ExpertsWeights experts;  // kExperts
 };
 
 // Memory of a host or a device, with the function that frees it.

@@ -31,6 +31,7 @@ class NamedTensors {
   const ModelSpec& spec() const { return spec_; }
   const TensorNames& names() const { return spec_.names; }
   WeightSource& source() const { return source_; }
+  std::string FullName(std::string_view name) const { return prefix_ + std::string(name); }
 
   // Rows that have the same name are parts of one tensor, one part below the other in this order.
   std::vector<WeightPart> Parts(const std::vector<NamedRows>& named, std::string_view suffix) const;

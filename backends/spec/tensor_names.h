@@ -14,6 +14,24 @@ struct TensorRoot {
 };
 inline constexpr TensorRoot kUsualRoot[] = {{"model.", "lm_head"}};
 
+// The names of a mixture of experts, below a layer's prefix. The defaults are Qwen's.
+struct ExpertNames {
+  std::string_view router = "mlp.gate";
+  std::string_view choice_bias = "";  // the full name; "": none
+  // Expert e has the tensors <experts>.<e>.<gate>, ... If `stacked`, all experts of a layer are
+  // parts of tensors [E, rows, k] with the names gate, up and down. If gate and up have the same
+  // name, they are one tensor: the rows of an expert's gate, then those of its up.
+  std::string_view experts = "mlp.experts";
+  std::string_view gate = "gate_proj";
+  std::string_view up = "up_proj";
+  std::string_view down = "down_proj";
+  bool stacked = false;
+  std::string_view shared_router = "mlp.shared_expert_gate";  // of SharedExpert::kGated
+  std::string_view shared_gate = "mlp.shared_expert.gate_proj";
+  std::string_view shared_up = "mlp.shared_expert.up_proj";
+  std::string_view shared_down = "mlp.shared_expert.down_proj";
+};
+
 // Names without root and without ".weight" or ".bias"; names of a layer follow "<layers>.<index>.".
 // The defaults are Llama's. If q, k and v (or gate and up) have the same name, they are one stored
 // tensor: one part below the other in this order, or head by head.
@@ -44,6 +62,7 @@ struct TensorNames {
   std::string_view up =
       "mlp.up_proj";  // kGated only; the only input projection of a kPlain MLP is `gate`
   std::string_view down = "mlp.down_proj";
+  ExpertNames experts{};
   std::string_view stream_norm = "";  // of the residual stream, behind a layer; "": none
 };
 

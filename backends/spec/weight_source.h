@@ -27,6 +27,9 @@ struct WeightPart {
 
   // For a vector that is stored as a matrix: the matrix's columns. 0: it is stored as a vector.
   int64_t vector_cols = 0;
+  // The tensor is stored as `stacked` matrices [all_rows() / stacked, k], not as one matrix. 0: it
+  // is one matrix.
+  int64_t stacked = 0;
 
   int64_t all_rows() const { return stored_rows == 0 ? rows : stored_rows; }
 };
@@ -47,6 +50,13 @@ class WeightSource {
   // because one op reads both.
   virtual std::pair<PackedWeight, PackedWeight> Pair(const WeightPart& first,
                                                      const WeightPart& second, int64_t k) = 0;
+
+  // Weights of one part each, in the type that they would have as parts of one weight, because one
+  // op reads them all.
+  virtual std::vector<PackedWeight> Alike(const std::vector<WeightPart>& parts, int64_t k) = 0;
+
+  // As Projection, but in f32, whatever type is asked for: for small weights that decide much.
+  virtual PackedWeight Exact(const std::vector<WeightPart>& parts, int64_t k) = 0;
 
   // The parts, rows of one number each, one after the other in f32. Adds `plus` to each number.
   virtual const float* Vector(const std::vector<WeightPart>& parts, float plus) = 0;

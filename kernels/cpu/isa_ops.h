@@ -38,6 +38,9 @@ void Sample(Stream& stream, const SampleArgs& args);
 void LogProbs(Stream& stream, const LogProbsArgs& args);
 void FiniteRows(Stream& stream, const FiniteRowsArgs& args);
 void GatherRows(Stream& stream, const GatherRowsArgs& args);
+void Route(Stream& stream, const RouteArgs& args);
+void ExpertHidden(Stream& stream, const ExpertHiddenArgs& args);
+void ExpertSum(Stream& stream, const ExpertSumArgs& args);
 void NormRows(Stream& stream, const NormRowsArgs& args);
 
 // The ops above as a table.

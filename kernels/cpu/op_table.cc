@@ -30,6 +30,9 @@ const OpTable& Ops() {
       .log_probs = LogProbs,
       .finite_rows = FiniteRows,
       .gather_rows = GatherRows,
+      .route = Route,
+      .expert_hidden = ExpertHidden,
+      .expert_sum = ExpertSum,
       .cut_grid = kLanes,  // any cut keeps a row's bits; pieces of fewer rows would cost as much
       .int8_pages = true,
   };

@@ -18,6 +18,9 @@
 #include "kernels/ops/elementwise/gau_activate.h"
 #include "kernels/ops/elementwise/norm_rows.h"
 #include "kernels/ops/elementwise/rope_table.h"
+#include "kernels/ops/experts/expert_hidden.h"
+#include "kernels/ops/experts/expert_sum.h"
+#include "kernels/ops/experts/route.h"
 #include "kernels/ops/gemm/linear.h"
 #include "kernels/ops/gemm/pack.h"
 #include "kernels/ops/recurrence/linear_recurrence.h"
@@ -50,6 +53,10 @@ struct OpTable {
   LogProbsFunction log_probs = nullptr;
   FiniteRowsFunction finite_rows = nullptr;
   GatherRowsFunction gather_rows = nullptr;
+  // Mixtures of experts. nullptr: the library does not serve them; then all three are nullptr.
+  RouteFunction route = nullptr;
+  ExpertHiddenFunction expert_hidden = nullptr;
+  ExpertSumFunction expert_sum = nullptr;
   // If a prefill is cut at absolute multiples of this number of tokens, attention and projections
   // give the same bits as without cuts. The number divides 64, the grid of linear_recurrence.
   int32_t cut_grid = 64;

@@ -26,6 +26,9 @@ const OpTable& ReferenceOps() {
       .log_probs = reference::LogProbs,
       .finite_rows = reference::FiniteRows,
       .gather_rows = reference::GatherRows,
+      .route = reference::Route,
+      .expert_hidden = reference::ExpertHidden,
+      .expert_sum = reference::ExpertSum,
       .int8_pages = true,
   };
   return kOps;

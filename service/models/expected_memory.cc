@@ -36,6 +36,20 @@ Json ReadConfig(const std::string& directory) {
   return config.is_object() ? config : Json::object();
 }
 
+// The numbers that a row has in a feed-forward part: gate and up or, of a mixture of experts, the
+// row's copies for its experts, and their hidden numbers.
+uint64_t FeedForwardNumbers(const Json& config, uint64_t hidden) {
+  const uint64_t mlp = ProductOf(2, Number(config, "intermediate_size"));
+  const uint64_t chosen = Number(config, "num_experts_per_tok");
+  if (chosen == 0) return mlp;
+  const uint64_t stated = Number(config, "moe_intermediate_size");
+  const uint64_t width = stated > 0 ? stated : Number(config, "intermediate_size");
+  const uint64_t shared = std::max(Number(config, "shared_expert_intermediate_size"),
+                                   Number(config, "shared_intermediate_size"));
+  const uint64_t experts = SumOf(ProductOf(chosen, SumOf(hidden, width)), SumOf(hidden, shared));
+  return std::max(mlp, experts);
+}
+
 }  // namespace
 
 uint64_t ExpectedWeights(const std::string& directory) {
@@ -56,8 +70,7 @@ ExpectedMemory ExpectedMemory::Of(const ModelSource& source) {
   expected.weights = ExpectedWeights(source.directory);
   const Json config = ReadConfig(source.directory);
   const uint64_t hidden = Number(config, "hidden_size");
-  const uint64_t row =
-      SumOf(ProductOf(kHiddenRows, hidden), ProductOf(2, Number(config, "intermediate_size")));
+  const uint64_t row = SumOf(ProductOf(kHiddenRows, hidden), FeedForwardNumbers(config, hidden));
   expected.workspace =
       ProductOf(kFloat, SumOf(ProductOf(source.max_batch_tokens, row),
                               ProductOf(source.max_batch_sequences, Number(config, "vocab_size"))));

@@ -16,7 +16,7 @@ using OpMember = void (*OpTable::*)(Stream&, const Args&);
 // stream.
 template <template <typename Args, OpMember<Args> kOp> class Wrapper>
 OpTable Wrapped(OpTable ops) {
-  static_assert(offsetof(OpTable, cut_grid) == 21 * sizeof(void*),
+  static_assert(offsetof(OpTable, cut_grid) == 24 * sizeof(void*),
                 "an op was added or removed: name the same ones below");
   ops.embed = Wrapper<EmbedArgs, &OpTable::embed>::Run;
   ops.linear = Wrapper<LinearArgs, &OpTable::linear>::Run;
@@ -34,6 +34,11 @@ OpTable Wrapped(OpTable ops) {
   ops.log_probs = Wrapper<LogProbsArgs, &OpTable::log_probs>::Run;
   ops.finite_rows = Wrapper<FiniteRowsArgs, &OpTable::finite_rows>::Run;
   ops.gather_rows = Wrapper<GatherRowsArgs, &OpTable::gather_rows>::Run;
+  // A library without mixtures of experts has none of these ops.
+  if (ops.route == nullptr) return ops;
+  ops.route = Wrapper<RouteArgs, &OpTable::route>::Run;
+  ops.expert_hidden = Wrapper<ExpertHiddenArgs, &OpTable::expert_hidden>::Run;
+  ops.expert_sum = Wrapper<ExpertSumArgs, &OpTable::expert_sum>::Run;
   return ops;
 }
 

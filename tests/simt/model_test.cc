@@ -2,6 +2,7 @@
 // same bits, in any batch, as with one step at a time in the host's memory.
 #include "backends/runtime/model.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -228,6 +229,15 @@ TEST(SimtOpenTest, Int8CachesAreRefused) {
               "options: cache: int8 is served on the CPU only, expected auto, f32, f16 or bf16 "
               "with the ops cuda",
               [&] { OpenGoldenCase("llama", R"("cache": "int8")", CudaOps(), *device); });
+}
+
+TEST(SimtOpenTest, MixturesOfExpertsAreRefused) {
+  TheMachine() = {};
+  const std::unique_ptr<Device> device = OpenDevice("cuda").device;
+  ExpectError(LS_UNIMPLEMENTED,
+              testing::EndsWith("has mixtures of experts, which are served on the CPU only, not "
+                                "with the ops cuda"),
+              [&] { OpenGoldenCase("mixtral", "", CudaOps(), *device); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, SimtGreedyTest,

@@ -28,6 +28,7 @@ ROOMS = {
     "kernels/ops/attention": "kernels/core",
     "kernels/ops/cache": "kernels/core",
     "kernels/ops/elementwise": "kernels/core",
+    "kernels/ops/experts": "kernels/core kernels/ops/gemm",
     "kernels/ops/gemm": "kernels/core",
     "kernels/ops/recurrence": "kernels/core",
     "kernels/ops/sampling": "kernels/core",
@@ -39,12 +40,16 @@ ROOMS = {
                                " kernels/reference/gemm",
     "kernels/reference/elementwise": "kernels/core kernels/ops/* kernels/reference"
                                      " kernels/reference/gemm",
+    "kernels/reference/experts": "kernels/core kernels/ops/* kernels/reference"
+                                 " kernels/reference/gemm",
     "kernels/reference/gemm": "kernels/core kernels/ops/* kernels/reference",
     "kernels/reference/recurrence": "kernels/core kernels/ops/* kernels/reference",
     "kernels/reference/sampling": "kernels/core kernels/ops/* kernels/reference",
 
     "kernels/cpu": "kernels/core kernels/cpu/simd kernels/ops kernels/ops/*",
     "kernels/cpu/simd": "kernels/core kernels/core/lanes",
+    "kernels/cpu/experts": "kernels/core kernels/cpu kernels/cpu/gemm kernels/cpu/simd"
+                           " kernels/ops/*",
     "kernels/cpu/gemm": "kernels/core kernels/core/lanes kernels/cpu kernels/cpu/simd kernels/ops/*",
     "kernels/cpu/attention": "kernels/core kernels/core/lanes kernels/cpu kernels/cpu/gemm"
                              " kernels/cpu/simd kernels/ops/*",

@@ -28,6 +28,7 @@ import transformers
 from config_parity_cases import ABSENT, cases_of
 from config_parity_table import page
 from safetensors.torch import save_file
+from transformers.core_model_loading import revert_weight_conversion
 
 SOURCES = pathlib.Path(__file__).resolve().parents[2] / "backends/architectures/families"
 # gemma3, a gemma3_text beside a vision model, is read with the same code and not compared.
@@ -81,12 +82,14 @@ def fill(model, family):
         elif "embed" in name or "wte" in name:
             value = 2e-3 * noise
         else:
-            value = 1.5 * noise / np.sqrt(tensor.shape[1])
+            value = 1.5 * noise / np.sqrt(tensor.shape[-1])
         tensor.copy_(torch.from_numpy(value))
 
 
 def save(model, directory):
-    tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
+    # The names and shapes of files differ from those of the model if layers have experts.
+    stored = revert_weight_conversion(model, model.state_dict())
+    tensors = {name: tensor.contiguous() for name, tensor in stored.items()}
     head, embedding = model.get_output_embeddings(), model.get_input_embeddings()
     if head.weight.data_ptr() == embedding.weight.data_ptr():
         tensors = {name: tensor for name, tensor in tensors.items() if "lm_head" not in name}
@@ -99,7 +102,8 @@ def transformers_logits(directory, family, tokens):
     try:
         config = transformers.AutoConfig.from_pretrained(directory)
         model = transformers.AutoModelForCausalLM.from_config(
-            config, dtype=torch.float32, attn_implementation="eager"
+            config, dtype=torch.float32, attn_implementation="eager",
+            experts_implementation="eager",
         ).eval()
         fill(model, family)
         save(model, directory)

@@ -32,6 +32,7 @@ SMALL = {
     "embedding_multiplier": 6.0, "residual_multiplier": 0.4, "attention_multiplier": 0.3,
     "logits_scaling": 4.0, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
     "moe_intermediate_size": 16, "num_experts": 4, "num_experts_per_tok": 2,
+    "num_local_experts": 4, "shared_expert_intermediate_size": 24, "shared_intermediate_size": 24,
     "no_rope_layer_interval": 3, "sliding_window_pattern": 3, "global_attn_every_n_layers": 3,
     "n_layer": 4, "n_head": 4, "d_model": 32, "n_heads": 4, "n_layers": 4, "max_seq_len": POSITIONS,
 }  # fmt: skip
@@ -43,12 +44,15 @@ LEFT_OUT = {
 }
 # Keys without which a small config would lack a kind of layer, and families of which every key of
 # RoPE's dictionary is compared: the others read it with the same code as one of these.
-ADDED = {"gemma3_text": {"sliding_window_pattern": 3}, "olmo2": {"attention_bias": True}}
+ADDED = {"afmoe": {"num_dense_layers": 2, "route_scale": 1.7},
+         "gemma3_text": {"sliding_window_pattern": 3}, "olmo2": {"attention_bias": True},
+         "olmoe": {"clip_qkv": 0.8}}  # fmt: skip
 EVERY_ROPE_KEY = ("gemma3_text", "glm", "llama", "olmo3", "phi3", "qwen3")
 ACTIVATIONS = ["silu", "swish", "gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "quick_gelu",
                "relu", "relu2", "acme"]  # fmt: skip
 LISTS = {
     "layer_types": [[FULL] * 4, [LOCAL] * 4, [LOCAL, FULL, FULL, LOCAL], [FULL], []],
+    "mlp_only_layers": [[0], [1, 3], [9], []],
     "no_rope_layers": [[0, 1, 1, 0], [1, 1, 1, 1], [0, 1], [2, 1, 0, 1], []],
 }
 DICTIONARIES = {

@@ -34,11 +34,28 @@ MPT = [
     ("norm_2.", "post_attention_layernorm."),
 ]
 AFMOE = [
+    ("mlp.router.gate.", "mlp.gate."),
+    ("mlp.shared_experts.", "mlp.shared_expert."),
     ("self_attn.gate_proj.", "self_attn.o_gate."),
     ("pre_mlp_layernorm.", "pre_feedforward_layernorm."),
     ("post_mlp_layernorm.", "post_feedforward_layernorm."),
 ]
-NAMES = {"afmoe": AFMOE, "bloom": BLOOM, "mpt": MPT}
+MIXTRAL = [
+    ("block_sparse_moe.", "mlp."),
+    (".w1.", ".gate_proj."),
+    (".w2.", ".down_proj."),
+    (".w3.", ".up_proj."),
+]
+GRANITE_MOE = [
+    ("block_sparse_moe.router.layer.", "mlp.gate."),
+    ("block_sparse_moe.", "mlp.experts."),
+    ("shared_mlp.output_linear.", "mlp.shared_expert.down_proj."),
+    ("shared_mlp.", "mlp.shared_expert."),
+]
+NAMES = {
+    "afmoe": AFMOE, "bloom": BLOOM, "granitemoe": GRANITE_MOE, "granitemoeshared": GRANITE_MOE,
+    "mixtral": MIXTRAL, "mpt": MPT,
+}
 
 
 def usual(config, tensors):
@@ -88,6 +105,11 @@ def split(config, tensors):
                 parts = tensor.split([heads * width, kv_heads * width, kv_heads * width])
             for part, rows in zip("qkv", parts, strict=True):
                 result[name.replace("qkv_proj", f"{part}_proj")] = rows
+        elif ".input_linear." in name:  # [E, 2 ff, d], or [2 ff, d] of a shared expert
+            for part, rows in zip(("gate", "up"), tensor.chunk(2, dim=-2), strict=True):
+                result |= by_expert(name.replace("input_linear", f"{part}_proj"), rows)
+        elif ".output_linear." in name:
+            result |= by_expert(name.replace("output_linear", "down_proj"), tensor)
         elif "mlp.gate_up_proj." in name:
             gate, up = tensor.chunk(2)
             result[name.replace("gate_up", "gate")] = gate
@@ -95,6 +117,41 @@ def split(config, tensors):
         else:
             result[name] = tensor
     return result
+
+
+def by_expert(name, tensor):
+    """Splits a tensor of all experts [E, rows, columns]; leaves a matrix as it is."""
+    if tensor.dim() == 2:
+        return {name: tensor}
+    begin, _, end = name.rpartition("experts.")
+    return {f"{begin}experts.{e}.{end}": matrix for e, matrix in enumerate(tensor)}
+
+
+def to_granitemoe(config, tensors):
+    """Returns the config, and the tensors with the names of ibm-granite/granite-3.0-1b-a400m: all
+    experts of a layer in one tensor, gate and up one below the other."""
+    joined = {}
+    for name, tensor in tensors.items():
+        if name.endswith(("gate_proj.weight", "down_proj.weight")):
+            is_gate = name.endswith("gate_proj.weight")
+            if is_gate:
+                tensor = torch.cat([tensor, tensors[name.replace("gate_proj", "up_proj")]])
+            name = name.replace("gate_proj" if is_gate else "down_proj",
+                                "input_linear" if is_gate else "output_linear")
+            layer, experts, rest = name.partition("mlp.experts.")
+            if experts:
+                expert, _, part = rest.partition(".")
+                joined.setdefault(layer + experts + part, {})[int(expert)] = tensor
+                continue
+        elif name.endswith("up_proj.weight"):
+            continue
+        joined[name] = tensor
+    for name, value in joined.items():
+        if isinstance(value, dict):
+            joined[name] = torch.stack([value[e] for e in range(len(value))])
+    renames = [(new, old) for old, new in GRANITE_MOE]
+    renames = [("mlp.shared_expert.output_linear.", "shared_mlp.output_linear."), *renames]
+    return config, renamed(joined, renames)
 
 
 def fused(config, tensors):

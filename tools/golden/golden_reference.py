@@ -11,6 +11,7 @@ import math
 
 import torch
 
+from golden_mixture import mixture_of, mixture_output
 from golden_names import usual
 from golden_rope import rope_of
 
@@ -79,8 +80,10 @@ def family_windows(config):
     """The window of each layer, from the config of a public family; None means full attention."""
     layers, width = config["num_hidden_layers"], config.get("sliding_window")
     kind = config["model_type"]
-    if kind in ("mistral", "phi3"):
+    if kind in ("mistral", "mixtral", "phi3"):
         return [width] * layers
+    if kind == "qwen3_moe":
+        return [width if config.get("use_sliding_window") else None] * layers
     hybrids = ("afmoe", "cohere2", "exaone4", "gemma2", "gemma3_text", "olmo3")
     if kind in hybrids and width is not None:
         pattern = config.get("sliding_window_pattern", 2 if kind == "gemma2" else 4)
@@ -93,6 +96,8 @@ def family_windows(config):
         return [None] * layers
     if "layer_types" in config:
         chosen = [name == "sliding_attention" for name in config["layer_types"]]
+    elif kind == "qwen2_moe":
+        chosen = [i % 2 == 0 and i < config["max_window_layers"] for i in range(layers)]
     elif kind == "smollm3":
         chosen = [not rope for rope in layers_with_rope(config)]
     else:
@@ -237,10 +242,12 @@ class Reference:
             self.embedding_scale = math.sqrt(config["hidden_size"])
         self.branch_scale = config.get("residual_multiplier", 1.0)
         self.qk_norm = not self.gau and (
-            config["model_type"] in ("afmoe", "qwen3", "gemma3_text", *POST_NORM)
+            config["model_type"]
+            in ("afmoe", "olmoe", "qwen3", "qwen3_moe", "gemma3_text", *POST_NORM)
             or (config["model_type"] in ("hwfa2", "hypenet") and config.get("use_qk_norm", True))
             or (self.parallel and config.get("use_qk_norm", False))
         )
+        self.least_gap = float("inf")  # of a router, between experts chosen and not chosen
         self.position = 0
         self.past = [{"keys": [], "values": [], "state": 0.0} for _ in self.plan]
 
@@ -270,12 +277,7 @@ class Reference:
             before = "pre_feedforward" if self.sandwich else "post_attention"
             if not self.parallel:  # In a parallel block attention and MLP have the same input.
                 h = x if self.post_norm else self.block_norm(index, before, x)
-            up = self.linear(index, "mlp.up_proj", h)
-            if f"model.layers.{index}.mlp.gate_proj.weight" in self.tensors:
-                hidden = self.activation(self.linear(index, "mlp.gate_proj", h)) * up
-            else:
-                hidden = self.activation(up)
-            out = self.linear(index, "mlp.down_proj", hidden)
+            out = self.feed_forward(index, h)
             if self.post_norm or self.sandwich:
                 out = self.block_norm(index, "post_feedforward", out)
             x = x + self.branch_scale * out
@@ -284,6 +286,18 @@ class Reference:
         h = x if self.gau else self.normed_by("model.norm", x)
         head = "model.embed_tokens" if self.config["tie_word_embeddings"] else "lm_head"
         return soft_cap(self.tensors[head + ".weight"] @ h * self.logit_scale, self.logit_cap)
+
+    def feed_forward(self, index, h):
+        if mixture_of(self.config, index):
+            out, gap = mixture_output(self, index, h)
+            self.least_gap = min(self.least_gap, gap)
+            return out
+        up = self.linear(index, "mlp.up_proj", h)
+        if f"model.layers.{index}.mlp.gate_proj.weight" in self.tensors:
+            hidden = self.activation(self.linear(index, "mlp.gate_proj", h)) * up
+        else:
+            hidden = self.activation(up)
+        return self.linear(index, "mlp.down_proj", hidden)
 
     def block_norm(self, index, name, x):
         return self.normed_by(f"model.layers.{index}.{name}_layernorm", x)
@@ -302,7 +316,7 @@ class Reference:
         return self.tensors[name + ".weight"] @ h + self.tensors.get(name + ".bias", 0.0)
 
     def normed(self, index, name, x):
-        if self.config["model_type"] in ("olmo2", "olmo3"):  # The norm is over all heads together.
+        if self.config["model_type"] in ("olmo2", "olmo3", "olmoe"):  # The norm is over all heads together.
             weight = self.tensor(index, f"self_attn.{name}_norm.weight")
             return rms_norm(x.flatten(), weight, self.eps).view_as(x)
         return self.norm(x, self.tensor(index, f"self_attn.{name}_norm.weight"), self.eps)
@@ -333,10 +347,13 @@ class Reference:
         q = self.project(index, "q", qk_input, heads)
         k = self.project(index, "k", qk_input, kv_heads)
         v = self.project(index, "v", h, kv_heads)
-        if clip := config.get("clip_qkv"):
+        clip = config.get("clip_qkv") or math.inf
+        if config["model_type"] != "olmoe":
             q, k, v = (part.clamp(-clip, clip) for part in (q, k, v))
         if self.qk_norm:
             q, k = self.normed(index, "q", q), self.normed(index, "k", k)
+        if config["model_type"] == "olmoe":  # The norm comes before the clipping.
+            q, k, v = (part.clamp(-clip, clip) for part in (q, k, v))
         out = self.attend(index, layer, q, k, v)
         if layer.get("gate"):
             out = out * torch.sigmoid(self.linear(index, "self_attn.o_gate", h))

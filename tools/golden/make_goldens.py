@@ -19,11 +19,13 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from golden_cases import CASES
+from golden_mixture import mixture_of, mixture_shapes
 from golden_reference import POST_NORM, Reference, hypenet_mixers
 
 LENGTH = 288  # Number of tokens of each prompt.
 GREEDY = 24  # Number of tokens that are generated greedily after the prompt.
 ROW_STEP = 15
+ROUTER_MARGIN = 2e-5  # Least distance of chosen experts to others, so that rounding swaps none.
 GREEDY_MARGIN = 0.02  # Least distance of the best two logits, so that rounding cannot swap them.
 REFERENCE_TOLERANCE = 1e-4
 # The least and greatest standard deviation of the logits. The absolute tolerance of the parity
@@ -53,8 +55,8 @@ def mixer_shapes(config, layer):
     if kind == "phi3":
         fused = (heads + 2 * kv_heads) * width
         return {"qkv_proj.weight": (fused, d), "o_proj.weight": attention["o_proj.weight"]}
-    if kind in ("bloom", "qwen2") or config.get("attention_bias"):
-        without = ("o_proj.weight",) if kind in ("glm", "qwen2") else ()
+    if kind in ("bloom", "qwen2", "qwen2_moe") or config.get("attention_bias"):
+        without = ("o_proj.weight",) if kind in ("glm", "qwen2", "qwen2_moe") else ()
         biased = {n: s for n, s in attention.items() if n not in without}
         attention |= {n.replace("weight", "bias"): (s[0],) for n, s in biased.items()}
     if kind == "afmoe":
@@ -62,12 +64,13 @@ def mixer_shapes(config, layer):
     if kind == "cohere" and config.get("use_qk_norm"):
         each = {"q_norm.weight": (heads, width), "k_norm.weight": (kv_heads, width)}
         return attention | each
-    if kind in ("bloom", "cohere", "cohere2", "gemma", "gemma2", "glm", "granite", "mpt",
-                 "llama", "mistral", "qwen2", "smollm3"):
+    if kind in ("bloom", "cohere", "cohere2", "gemma", "gemma2", "glm", "granite", "granitemoe",
+                "granitemoeshared", "mixtral", "mpt", "llama", "mistral", "qwen2", "qwen2_moe",
+                "smollm3"):
         return attention
-    if kind in ("exaone4", "gemma3_text", "qwen3"):
+    if kind in ("exaone4", "gemma3_text", "qwen3", "qwen3_moe"):
         return attention | norms
-    if kind in ("olmo2", "olmo3"):
+    if kind in ("olmo2", "olmo3", "olmoe"):
         whole = {"q_norm.weight": (heads * width,), "k_norm.weight": (kv_heads * width,)}
         return attention | whole
     if kind == "hwfa2":
@@ -133,7 +136,6 @@ def tensor_shapes(config):
         mixer = mixer_shapes(config, layer)
         block = {f"self_attn.{name}": shape for name, shape in mixer.items()} | {
             "post_attention_layernorm.weight": (d,),
-            "mlp.down_proj.weight": (d, ff),
         }
         if config["model_type"] in ("afmoe", "gemma2", "gemma3_text"):
             block["pre_feedforward_layernorm.weight"] = (d,)
@@ -142,12 +144,16 @@ def tensor_shapes(config):
         block["post_feedforward_layernorm.weight" if last else "input_layernorm.weight"] = (d,)
         if config["model_type"].startswith("cohere"):
             del block["post_attention_layernorm.weight"]
-        if config["model_type"] in ("glm", "phi3"):
+        if mixture_of(config, layer):
+            block |= mixture_shapes(config, layer)
+        elif config["model_type"] in ("glm", "phi3"):
             block["mlp.gate_up_proj.weight"] = (2 * ff, d)
         elif config["model_type"] in ("bloom", "mpt"):
             block["mlp.up_proj.weight"] = (ff, d)
         else:
             block |= {"mlp.gate_proj.weight": (ff, d), "mlp.up_proj.weight": (ff, d)}
+        if not mixture_of(config, layer):
+            block["mlp.down_proj.weight"] = (d, ff)
         if config["model_type"] == "bloom":
             norms = [name for name in block if name.endswith("norm.weight")]
             block |= {name.replace("weight", "bias"): (d,) for name in norms}
@@ -174,6 +180,8 @@ def random_tensors(config, dtype, random):
             value = 2.5 + noise  # With such gates the state decays slowly and lasts across chunks.
         elif name.endswith("norm.bias"):
             value = 0.1 * noise
+        elif name.endswith("expert_bias"):
+            value = 0.2 * noise
         elif name.endswith((".bias", "_offset")) or "chunk_embed" in name:
             value = 0.5 * noise
         elif name.endswith("_scale"):
@@ -234,7 +242,8 @@ def transformers_logits(directory, tokens):
     import transformers
 
     model = transformers.AutoModelForCausalLM.from_pretrained(
-        directory, dtype=torch.float32, attn_implementation="eager"
+        directory, dtype=torch.float32, attn_implementation="eager",
+        experts_implementation="eager",
     ).eval()
     return model(torch.from_numpy(tokens)[None].long()).logits[0]
 
@@ -248,8 +257,8 @@ def load_directory(directory):
 
 
 def reference_run(directory, overrides, prompt):
-    """Returns the logits [T + n, V] of prompt and greedy continuation, the continuation, and its
-    least margin between the best two logits."""
+    """Returns the logits [T + n, V] of prompt and greedy continuation, the continuation, its least
+    margin between the best two logits, and the least gap of a router."""
     config, tensors = load_directory(directory)
     model = Reference(config, tensors, overrides, context=LENGTH + GREEDY)
     rows = [model.step(int(token)) for token in prompt]
@@ -259,7 +268,7 @@ def reference_run(directory, overrides, prompt):
         margin = min(margin, float(best.values[0] - best.values[1]))
         greedy.append(int(best.indices[0]))
         rows.append(model.step(greedy[-1]))
-    return torch.stack(rows), np.array(greedy, dtype=np.int32), margin
+    return torch.stack(rows), np.array(greedy, dtype=np.int32), margin, model.least_gap
 
 
 def kept_rows(case):
@@ -277,10 +286,10 @@ def write_case(name, case, out):
     config = case["config"]
     tensors = random_tensors(config, case["dtype"], random)
     save_directory(directory, case, case.get("store", lambda *stored: stored)(config, tensors))
-    margin = 0.0
-    while margin < GREEDY_MARGIN:
+    margin = gap = 0.0
+    while margin < GREEDY_MARGIN or gap < ROUTER_MARGIN:
         tokens = random.integers(0, config["vocab_size"], LENGTH).astype(np.int32)
-        logits, greedy, margin = reference_run(directory, case.get("overrides"), tokens)
+        logits, greedy, margin, gap = reference_run(directory, case.get("overrides"), tokens)
     line = f"{name}: std {logits.std():.2f}, greedy margin {margin:.3f}"
     if not LOGIT_STD[0] <= logits.std() <= LOGIT_STD[1]:
         raise SystemExit(f"{line}: the std is not within {LOGIT_STD}")

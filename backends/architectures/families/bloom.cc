@@ -18,7 +18,7 @@ void Read(const Config& config, TransformerPlan* plan) {
   }
   SetAlibiAndLayerNorm(config, &spec);
   spec.norm_bias = spec.mlp_bias = true;
-  spec.feed_forward = FeedForwardKind::kPlain;
+  for (MixerSpec& layer : spec.layers) layer.feed_forward = FeedForwardKind::kPlain;
   spec.activation = Activation::kGeluTanh;
   for (MixerSpec& mixer : spec.layers) mixer.qkv_bias = mixer.output_bias = true;
 }

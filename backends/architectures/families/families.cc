@@ -18,24 +18,33 @@ const Family& Gemma2();
 const Family& Gemma3Text();
 const Family& Glm();
 const Family& Granite();
+const Family& GraniteMoe();
+const Family& GraniteMoeShared();
 const Family& Llama();
 const Family& Mistral();
+const Family& Mixtral();
 const Family& Mpt();
 const Family& Olmo2();
 const Family& Olmo3();
+const Family& Olmoe();
 const Family& Phi3();
 const Family& Qwen2();
+const Family& Qwen2Moe();
 const Family& Qwen3();
+const Family& Qwen3Moe();
 const Family& SmolLm3();
 }  // namespace families
 
 namespace {
 
 constexpr const Family& (*kFamilies[])() = {
-    families::Afmoe, families::Bloom,   families::Cohere,     families::Cohere2, families::Exaone4,
-    families::Gemma, families::Gemma2,  families::Gemma3Text, families::Glm,     families::Granite,
-    families::Llama, families::Mistral, families::Mpt,        families::Olmo2,   families::Olmo3,
-    families::Phi3,  families::Qwen2,   families::Qwen3,      families::SmolLm3,
+    families::Afmoe,   families::Bloom,    families::Cohere,     families::Cohere2,
+    families::Exaone4, families::Gemma,    families::Gemma2,     families::Gemma3Text,
+    families::Glm,     families::Granite,  families::GraniteMoe, families::GraniteMoeShared,
+    families::Llama,   families::Mistral,  families::Mixtral,    families::Mpt,
+    families::Olmo2,   families::Olmo3,    families::Olmoe,      families::Phi3,
+    families::Qwen2,   families::Qwen2Moe, families::Qwen3,      families::Qwen3Moe,
+    families::SmolLm3,
 };
 
 constexpr int64_t kWindowOfQwensClass = 4096;
@@ -86,7 +95,7 @@ NoFamily WhyNoFamily(const Config& config, std::string_view backend, std::string
   for (const char* experts : {"num_local_experts", "num_experts", "n_routed_experts"}) {
     if (!config.Has(experts)) continue;
     return {experts, "= " + config.Found(experts) + " of model_type " + config.Found("model_type") +
-                         ": mixtures of experts are not served"};
+                         ": mixtures of experts of this model_type are not served"};
   }
   const std::string also = besides.empty() ? "" : std::string(besides) + " or ";
   return {"model_type", "must be " + also + "one of " + FamilyNames() + " for the backend " +

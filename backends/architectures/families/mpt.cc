@@ -40,7 +40,7 @@ void Read(const Config& config, TransformerPlan* plan) {
                           "learned_pos_emb", "norm_type", "tokenizer_name", "verbose"}) {
     config.Has(key);
   }
-  spec.feed_forward = FeedForwardKind::kPlain;
+  for (MixerSpec& layer : spec.layers) layer.feed_forward = FeedForwardKind::kPlain;
   spec.activation = Activation::kGelu;
   spec.mlp_width = spec.width * config.FindInteger("expansion_ratio", 1, 1024).value_or(4);
   if (const std::optional<Config> attention = config.FindObject("attn_config")) {

@@ -31,9 +31,9 @@ int64_t ReadSize(const Config& config, const SizeKeys::Either& keys, int64_t max
 MixerSpec AttentionMixer(const Config& config, const TransformerDefaults& defaults, int64_t width) {
   MixerSpec mixer;
   const int64_t heads = ReadSize(config, defaults.keys.num_heads, kMaxWidth, defaults.num_heads);
-  const int64_t kv_heads =
-      config.FindInteger("num_key_value_heads", 1, heads)
-          .value_or(defaults.num_kv_heads == 0 ? heads : defaults.num_kv_heads);
+  const bool as_many = defaults.num_kv_heads == 0 || config.IsNull("num_key_value_heads");
+  const int64_t kv_heads = config.FindInteger("num_key_value_heads", 1, heads)
+                               .value_or(as_many ? heads : defaults.num_kv_heads);
   if (heads % kv_heads != 0) {
     config.Invalid("num_key_value_heads",
                    "must divide num_attention_heads = " + std::to_string(heads) + ", found " +
@@ -113,7 +113,6 @@ TransformerPlan ReadTransformer(const Config& config, const LoadOptions& options
   ModelSpec& spec = plan.spec;
   spec.architecture = architecture;
   const bool gau = IsGau(config, defaults);
-  if (gau) spec.feed_forward = FeedForwardKind::kNone;
   spec.vocabulary = ReadSize(config, {"vocab_size"}, INT32_MAX, defaults.vocabulary);
   const SizeKeys& keys = defaults.keys;
   spec.width = ReadSize(config, keys.width, kMaxWidth);
@@ -139,6 +138,7 @@ TransformerPlan ReadTransformer(const Config& config, const LoadOptions& options
 
   MixerSpec mixer =
       gau ? ReadGauMixer(config, spec.width) : AttentionMixer(config, defaults, spec.width);
+  if (gau) mixer.feed_forward = FeedForwardKind::kNone;
   if (gau) spec.names = GauNames();
   const RopeOfLayers rope = ReadRope(config, options,
                                      {.head_dim = mixer.head_dim,

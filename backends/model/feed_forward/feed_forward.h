@@ -17,11 +17,13 @@ namespace longstream {
 // work has two halves, because in a parallel block the first half reads the residual stream before
 // the mixer changes it. In other blocks both halves run after the mixer.
 //
-// To add a kind: its FeedForwardKind (backends/spec/model_spec.h), its class and a line of
-// FeedForwardOf (feed_forward.cc), its weights beside MlpWeights (backends/spec/model_weights.h),
-// its numbers that are in no tensor (FingerprintOf in backends/runtime/model_description.cc), and
-// the config key that asks for it (backends/architectures). All layers of a model have the same
-// kind.
+// The layers of a model may have different kinds.
+//
+// To add a kind: its FeedForwardKind (backends/spec/model_spec.h), its class (kinds.h) and a line
+// of FeedForwardOf (feed_forward.cc), its weights beside MlpWeights
+// (backends/spec/model_weights.h), its numbers that are in no tensor (FingerprintOf in
+// backends/runtime/model_description.cc), and the config key that asks for it
+// (backends/architectures).
 class FeedForward {
  public:
   FeedForward() = default;
@@ -29,14 +31,15 @@ class FeedForward {
   FeedForward(const FeedForward&) = delete;
   FeedForward& operator=(const FeedForward&) = delete;
 
-  virtual void Read(const NamedTensors& tensors, MlpWeights* weights) const = 0;
+  // Reads the weights of the part, not its norms.
+  virtual void Read(const NamedTensors& tensors, LayerWeights* layer) const = 0;
 
   // Raises the sizes of the buffers that both halves use.
   virtual void RaiseSizes(const StepLimits& limits, const ModelSpec& spec,
                           StepSizes* sizes) const = 0;
 
   // The first half: reads the residual stream through `norm`. Returns the hidden rows of an MLP, in
-  // the form that the second half multiplies.
+  // the form that the second half multiplies. Other kinds keep what they need in the buffers.
   virtual LinearInput Hidden(ForwardPass& pass, size_t layer, const NormWeights& norm) const = 0;
 
   // The second half: adds the branch to the residual stream.

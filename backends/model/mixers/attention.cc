@@ -18,12 +18,14 @@ namespace {
 void ClipAndNorm(ForwardPass& pass, size_t layer, const Projections& in) {
   const MixerSpec& mixer = pass.spec.layers[layer];
   const MixerWeights& weights = pass.weights.layers[layer].mixer;
-  const auto clip = static_cast<float>(mixer.qkv_clip);
-  if (clip > 0.0f) {
+  const auto clip = [&] {
+    if (mixer.qkv_clip <= 0.0) return;
     for (const Matrix& x : {in.q, in.k, in.v}) {
-      pass.ops.soft_cap(pass.stream, {.x = x, .cap = clip, .cut = true});
+      pass.ops.soft_cap(pass.stream,
+                        {.x = x, .cap = static_cast<float>(mixer.qkv_clip), .cut = true});
     }
-  }
+  };
+  if (!mixer.norm_before_clip) clip();
   if (mixer.qk_norm == QkNorm::kNone || mixer.qk_norm == QkNorm::kHead) return;
   const bool each = mixer.qk_norm == QkNorm::kEachHead;
   for (const auto& [rows, weight] : {std::pair(in.q, weights.q_norm), {in.k, weights.k_norm}}) {
@@ -31,6 +33,7 @@ void ClipAndNorm(ForwardPass& pass, size_t layer, const Projections& in) {
     norm.centred = each;
     pass.ops.norm_rows(pass.stream, {.in = rows, .norm = norm, .out = rows});
   }
+  if (mixer.norm_before_clip) clip();
 }
 
 //   x = x + W_o (softmax(score_scale * q K^T) V * sigmoid(gate))

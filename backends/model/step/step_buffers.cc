@@ -3,8 +3,6 @@
 
 #include <initializer_list>
 
-#include "kernels/ops/gemm/linear.h"
-
 namespace longstream {
 
 StepBuffers::StepBuffers(const StepSizes& sizes, int64_t max_rows, DType ring_type, Device& device)
@@ -26,8 +24,10 @@ StepBuffers::StepBuffers(const StepSizes& sizes, int64_t max_rows, DType ring_ty
       {&keys_, ring_rows_of(sizes.keys)},
       {&values_, ring_rows_of(sizes.values)},
       {&mixed_, rows_of(sizes.mixed)},
-      {&hidden_, PreparedBytes(max_rows, sizes.hidden)},
+      {&hidden_, sizes.hidden},
       {&branch_, rows_of(sizes.branch)},
+      {&router_logits_, rows_of(sizes.router_logits)},
+      {&routes_, sizes.routes},
       {&workspace_, sizes.workspace},
   };
   const auto padded = [](size_t bytes) { return (bytes + 63) / 64 * 64; };

@@ -20,9 +20,12 @@ struct StepSizes {
   int64_t keys = 0;
   int64_t values = 0;
   int64_t mixed = 0;
-  int64_t hidden = 0;
   int64_t branch = 0;
-  size_t workspace = 0;  // bytes
+  int64_t router_logits = 0;
+  // Bytes.
+  size_t hidden = 0;
+  size_t routes = 0;
+  size_t workspace = 0;
 
   template <typename Size>
   static void Raise(Size& size, Size needed) {
@@ -55,8 +58,11 @@ class StepBuffers {
   Matrix Values(int64_t rows, int64_t cols) const { return Cached(values_, rows, cols); }
   // The result of attention or recurrence, before the output projection.
   Matrix Mixed(int64_t rows, int64_t cols) const { return F32(mixed_, rows, cols); }
-  // Room for the rows that the first half of an MLP prepares for the second (LinearFor).
+  // Room for the rows that the first half of a feed-forward part prepares for the second.
   std::byte* Hidden() const { return hidden_; }
+  // The logits of a router, and the routes that follow from them (kernels/ops/experts).
+  Matrix RouterLogits(int64_t rows, int64_t cols) const { return F32(router_logits_, rows, cols); }
+  std::byte* RouteMemory() const { return routes_; }
 
   // The output of a branch that is normed before it is added to the residual stream.
   Matrix Branch(int64_t rows) const { return F32(branch_, rows, width_); }
@@ -94,6 +100,8 @@ class StepBuffers {
   std::byte* mixed_ = nullptr;
   std::byte* hidden_ = nullptr;
   std::byte* branch_ = nullptr;
+  std::byte* router_logits_ = nullptr;
+  std::byte* routes_ = nullptr;
   std::byte* workspace_ = nullptr;
   size_t workspace_bytes_ = 0;
 };

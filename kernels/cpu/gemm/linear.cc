@@ -1,6 +1,7 @@
 // The linear op: a product with operations before and after it (kernels/ops/gemm/linear.h).
 #include "kernels/ops/gemm/linear.h"
 
+#include "kernels/cpu/gemm/activated.h"
 #include "kernels/cpu/gemm/panel_product.h"
 #include "kernels/cpu/gemm/prepared_rows.h"
 #include "kernels/cpu/isa_ops.h"
@@ -10,20 +11,6 @@ namespace {
 
 // A task writes whole groups of outputs, as PreparedOut requires: one group for each of its rows.
 static_assert(kPanelOutputs == kGroupInputs && kBlockPanels == 1);
-
-LONGSTREAM_INLINE F32x16 Activated(Activation activation, const F32x16& x) {
-  if (activation == Activation::kSilu) return x * Sigmoid(x);
-  const F32x16 one = Broadcast(1.0f);
-  if (activation == Activation::kGelu) {
-    return Broadcast(0.5f) * x * (one + Erf(Broadcast(kSqrtHalf) * x));
-  }
-  return x * Sigmoid(Broadcast(kGeluSlope) * x * (one + Broadcast(kGeluCubic) * x * x));
-}
-
-// Loads 16 elements, or only the first `count` of them.
-LONGSTREAM_INLINE F32x16 LoadUpTo(const float* from, int64_t count) {
-  return count == kLanes ? Load(from) : LoadPartial(from, count);
-}
 
 }  // namespace
 

@@ -72,7 +72,7 @@ LONGSTREAM_INLINE int64_t PanelsOfBlock(const PackedWeight& weight, int64_t num_
 }
 
 // sums[r, c] = sum_k h[first_row + r, k] W[32 first_panel + c, k]     sums: [num_rows, stride()]
-// REQUIRES: a block of ForEachOutputBlock, weight.k > 0
+// REQUIRES: a block of OutputBlocks, weight.k > 0
 void PanelProduct(const PreparedRows& h, const PackedWeight& weight, const OutputBlock& block,
                   float* sums);
 
@@ -81,36 +81,61 @@ void PanelProduct(const PreparedRows& h, const PackedWeight& weight, const Outpu
 // of all blocks would have to stay in this cache: 512 rows of 3072 inputs took 1.3 times as long.
 inline constexpr int64_t kGroupPanels = 8;
 
-// Calls body(block) for blocks that cover the product of num_rows rows with a weight, in parallel.
-// The blocks of one panel (on tiles, of kGroupPanels blocks of panels) follow each other, then come
-// those of the next panels. A thread takes neighbouring tasks. So it reads one long run of memory,
-// in which a processor reads further ahead than in many short ones.
+// The blocks that cover the product of num_rows rows with a weight. The blocks of one panel (on
+// tiles, of kGroupPanels blocks of panels) follow each other, then come those of the next panels. A
+// thread takes neighbouring tasks. So it reads one long run of memory, in which a processor reads
+// further ahead than in many short ones.
+class OutputBlocks {
+ public:
+  LONGSTREAM_INLINE OutputBlocks(int64_t num_rows, const PackedWeight& weight, uint32_t num_threads)
+      : num_rows_(num_rows),
+        // Tiles are full if a block begins at a multiple of their rows.
+        unit_(UsesTiles(weight) ? 2 * kAmxRows : 1),
+        units_((num_rows + unit_ - 1) / unit_),
+        panels_(NumPanels(weight.n)),
+        panels_per_block_(PanelsOfBlock(weight, num_rows)),
+        panel_blocks_((panels_ + panels_per_block_ - 1) / panels_per_block_),
+        group_(UsesTiles(weight) ? kGroupPanels : 1) {
+    const int64_t most_units = MostBlockRows(weight, num_threads) / unit_;
+    row_blocks_ = (units_ + most_units - 1) / most_units;
+  }
+
+  LONGSTREAM_INLINE uint32_t count() const {
+    return static_cast<uint32_t>(row_blocks_ * panel_blocks_);
+  }
+
+  LONGSTREAM_INLINE OutputBlock At(uint32_t index) const {
+    const int64_t first_of_group = index / (row_blocks_ * group_) * group_;
+    const int64_t left_of_group = panel_blocks_ - first_of_group;
+    const int64_t of_group = left_of_group < group_ ? left_of_group : group_;
+    const int64_t in_group = index % (row_blocks_ * group_);
+    const int64_t b = in_group / of_group;
+    const int64_t first_row = unit_ * (units_ * b / row_blocks_);
+    const int64_t end = unit_ * (units_ * (b + 1) / row_blocks_);
+    const int64_t last_row = end < num_rows_ ? end : num_rows_;
+    const int64_t first_panel = (first_of_group + in_group % of_group) * panels_per_block_;
+    const int64_t left = panels_ - first_panel;
+    return {first_row, last_row - first_row, first_panel,
+            left < panels_per_block_ ? left : panels_per_block_};
+  }
+
+ private:
+  int64_t num_rows_;
+  int64_t unit_;
+  int64_t units_;
+  int64_t panels_;
+  int64_t panels_per_block_;
+  int64_t panel_blocks_;
+  int64_t group_;
+  int64_t row_blocks_;
+};
+
+// Calls body(block) for the blocks of a product, in parallel.
 template <typename Body>
 LONGSTREAM_INLINE void ForEachOutputBlock(const Executor& executor, int64_t num_rows,
                                           const PackedWeight& weight, const Body& body) {
-  // Tiles are full if a block begins at a multiple of their rows.
-  const int64_t unit = UsesTiles(weight) ? 2 * kAmxRows : 1;
-  const int64_t units = (num_rows + unit - 1) / unit;
-  const int64_t most_units = MostBlockRows(weight, executor.num_threads) / unit;
-  const int64_t row_blocks = (units + most_units - 1) / most_units;
-  const int64_t panels = NumPanels(weight.n);
-  const int64_t panels_per_block = PanelsOfBlock(weight, num_rows);
-  const int64_t panel_blocks = (panels + panels_per_block - 1) / panels_per_block;
-  const int64_t group = UsesTiles(weight) ? kGroupPanels : 1;
-  ParallelFor(executor, static_cast<uint32_t>(row_blocks * panel_blocks), [&](uint32_t task) {
-    const int64_t first_of_group = task / (row_blocks * group) * group;
-    const int64_t left_of_group = panel_blocks - first_of_group;
-    const int64_t of_group = left_of_group < group ? left_of_group : group;
-    const int64_t in_group = task % (row_blocks * group);
-    const int64_t b = in_group / of_group;
-    const int64_t first_row = unit * (units * b / row_blocks);
-    const int64_t end = unit * (units * (b + 1) / row_blocks);
-    const int64_t last_row = end < num_rows ? end : num_rows;
-    const int64_t first_panel = (first_of_group + in_group % of_group) * panels_per_block;
-    const int64_t left = panels - first_panel;
-    body(OutputBlock{first_row, last_row - first_row, first_panel,
-                     left < panels_per_block ? left : panels_per_block});
-  });
+  const OutputBlocks blocks(num_rows, weight, executor.num_threads);
+  ParallelFor(executor, blocks.count(), [&](uint32_t task) { body(blocks.At(task)); });
 }
 
 // Whether a task prefetches the cache lines of its block's outputs before it computes them. The op

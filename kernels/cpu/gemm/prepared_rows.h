@@ -76,16 +76,17 @@ LONGSTREAM_INLINE void PadRow(int64_t k, T* h) {
   for (int64_t i = k; i % kMultiple != 0; ++i) h[i] = T{};
 }
 
-// Writes the output of `linear`. It is f32 or, if there is a reader, it has the bits that
+// Writes the output of a product. It is f32 or, if there is a reader, it has the bits that
 // PrepareRows would give the rows for it. So nobody writes the rows as f32 and reads them again to
 // prepare them. Each task has a PreparedOut of its own. Two tasks must not write columns of one
 // group of 32.
 class PreparedOut {
  public:
   explicit PreparedOut(const LinearOutput& out)
-      : out_(out.rows()),
-        type_(out.reader().data == nullptr ? DType::kF32 : out.reader().type),
-        stride_(PreparedStride(type_, out_.cols)) {}
+      : PreparedOut(out.rows(), out.reader().data == nullptr ? DType::kF32 : out.reader().type) {}
+  // type: that of the weight that reads the rows.
+  PreparedOut(const Matrix& out, DType type)
+      : out_(out), type_(type), stride_(PreparedStride(type, out.cols)) {}
 
   // Writes columns [c, c + count) of a row. count is 16, or less at the end of the row; c is a
   // multiple of 16. The second 16 of each 32 columns must be written right after the first 16.

@@ -36,7 +36,7 @@ ModelSpec PlanOfAlibi(const std::string& base, const char* changes, const char* 
 
 TEST(AlibiFamilyTest, Bloom) {
   const ModelSpec spec = PlanOfAlibi(kBloom, "{}");
-  EXPECT_EQ(spec.feed_forward, FeedForwardKind::kPlain);
+  EXPECT_EQ(spec.layers.front().feed_forward, FeedForwardKind::kPlain);
   EXPECT_EQ(spec.width, 1024);
   EXPECT_EQ(spec.mlp_width, 4096);
   ASSERT_EQ(spec.layers.size(), 24u);
@@ -57,7 +57,7 @@ TEST(AlibiFamilyTest, Bloom) {
 
 TEST(AlibiFamilyTest, Mpt) {
   const ModelSpec spec = PlanOfAlibi(kMpt, "{}");
-  EXPECT_EQ(spec.feed_forward, FeedForwardKind::kPlain);
+  EXPECT_EQ(spec.layers.front().feed_forward, FeedForwardKind::kPlain);
   EXPECT_EQ(spec.width, 4096);
   EXPECT_EQ(spec.mlp_width, 3 * 4096);
   ASSERT_EQ(spec.layers.size(), 32u);

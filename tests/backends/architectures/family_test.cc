@@ -325,13 +325,11 @@ const Refusal kOtherMathematicsOfFamily[] = {
     {R"({"model_type": "phi3", "lm_head_bias": true})", "lm_head_bias must be false, found true"},
     {R"({"model_type": "exaone4", "sliding_window": 96, "sliding_window_pattern": "GLL"})",
      "sliding_window_pattern must be a number or letters L before one G, found \"GLL\""},
-    {R"({"model_type": "afmoe", "num_dense_layers": 2})",
-     "num_dense_layers must be num_hidden_layers = 4, for mixtures of experts are not served, "
-     "found 2"},
     {R"({"model_type": "gpt_oss", "num_local_experts": 32, "sliding_window": 128,
           "layer_types": ["sliding_attention", "full_attention", "sliding_attention",
           "full_attention"]})",
-     "num_local_experts = 32 of model_type \"gpt_oss\": mixtures of experts are not served"},
+     "num_local_experts = 32 of model_type \"gpt_oss\": mixtures of experts of this model_type are "
+     "not served"},
     {R"({"model_type": "cohere2", "use_qk_norm": true})", "use_qk_norm must be false, found true"},
     {R"({"model_type": "cohere2", "use_parallel_block": false})",
      "use_parallel_block must be true, found false"},

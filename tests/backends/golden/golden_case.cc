@@ -83,6 +83,11 @@ GoldenCase ReadGoldenCase(const std::string& name) {
           Elements<float>(file, "logits", "F32"), Elements<int32_t>(file, "greedy", "I32")};
 }
 
+bool HasExperts(const std::string& name) {
+  const std::string directory = kRoot + "/" + name;
+  return BestBackend(directory).plan(Config(directory), LoadOptions("{}")).has_experts();
+}
+
 std::unique_ptr<Model> OpenGoldenCase(const std::string& name, const std::string& options,
                                       const OpTable& ops, Device& device) {
   const std::string directory = kRoot + "/" + name;

@@ -32,6 +32,9 @@ GoldenCase ReadGoldenCase(const std::string& name);
 // does.
 const BackendDefinition& BestBackend(const std::string& directory);
 
+// Whether a case has mixtures of experts, which not every kernel library serves.
+bool HasExperts(const std::string& name);
+
 // Opens a case's checkpoint with the backend that serves it, the case's overrides, and `options`:
 // members of a JSON object, separated by commas. `device`, which holds the model's memory, must
 // outlive the model.

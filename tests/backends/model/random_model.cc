@@ -117,7 +117,12 @@ class HostWeightMaker final : public WeightMaker {
                   uint64_t seed)
       : type_(type), values_(values), ops_(ops), executor_(executor), next_seed_(seed << 20) {}
 
-  PackedWeight MakeMatrix(int64_t n, int64_t k) override {
+  PackedWeight MakeMatrix(int64_t n, int64_t k) override { return Make(n, k, type_, values_); }
+  PackedWeight Exact(const std::vector<WeightPart>& parts, int64_t k) override {
+    return Make(RowsOf(parts), k, DType::kF32, DType::kF32);
+  }
+
+  PackedWeight Make(int64_t n, int64_t k, DType type, DType values) {
     std::vector<float> rows(static_cast<size_t>(n * k));
     const uint64_t seed = next_seed_;
     next_seed_ += static_cast<uint64_t>(n);
@@ -126,18 +131,18 @@ class HostWeightMaker final : public WeightMaker {
       Noise noise(seed + row);
       float* out = rows.data() + int64_t{row} * k;
       for (int64_t i = 0; i < k; ++i) out[i] = scale * noise.Normal();
-      if (values_ != type_) RoundTo(values_, out, k);
+      if (values != type) RoundTo(values, out, k);
     });
-    void* packed = Allocate(ops_.packed_bytes(type_, n, k));
+    void* packed = Allocate(ops_.packed_bytes(type, n, k));
     ops_.pack(executor_, {.source = rows.data(),
                           .num_rows = n,
                           .destination = packed,
-                          .type = type_,
+                          .type = type,
                           .n = n,
                           .k = k});
-    ops_.compress(executor_, {packed, type_, n, k});
+    ops_.compress(executor_, {packed, type, n, k});
     num_parameters += static_cast<uint64_t>(n * k);
-    return {packed, type_, n, k};
+    return {packed, type, n, k};
   }
 
   const float* MakeVector(int64_t n, float mean, float deviation) override {
@@ -195,10 +200,18 @@ ModelSpec RandomSpec(const std::string& plan, const RandomShape& shape) {
   spec.vocabulary = shape.vocabulary;
   spec.width = shape.width;
   spec.mlp_width = shape.mlp_width;
+  spec.experts = {.num_experts = 5,
+                  .num_chosen = 2,
+                  .width = shape.mlp_width / 2,
+                  .shared_width = shape.mlp_width,
+                  .shared = SharedExpert::kGated};
   spec.context_limit = shape.context_limit;
   std::istringstream names(plan);
   for (std::string name; std::getline(names, name, '+');) {
+    const bool is_expert = name.ends_with('*');
+    if (is_expert) name.pop_back();
     spec.layers.push_back(Mixer(name, shape));
+    if (is_expert) spec.layers.back().feed_forward = FeedForwardKind::kExperts;
     if (spec.layers.back().position != PositionKind::kChunkedRope) continue;
     spec.chunk_size = shape.chunk_size;
     spec.num_chunks = (shape.context_limit + shape.chunk_size - 1) / shape.chunk_size;
@@ -214,6 +227,17 @@ std::pair<PackedWeight, PackedWeight> WeightMaker::Pair(const WeightPart& first,
                                                         const WeightPart& second, int64_t k) {
   const PackedWeight weight = MakeMatrix(first.rows, k);
   return {weight, MakeMatrix(second.rows, k)};
+}
+
+std::vector<PackedWeight> WeightMaker::Alike(const std::vector<WeightPart>& parts, int64_t k) {
+  std::vector<PackedWeight> weights;
+  weights.reserve(parts.size());
+  for (const WeightPart& part : parts) weights.push_back(MakeMatrix(part.rows, k));
+  return weights;
+}
+
+PackedWeight WeightMaker::Exact(const std::vector<WeightPart>& parts, int64_t k) {
+  return MakeMatrix(RowsOf(parts), k);
 }
 
 const float* WeightMaker::Vector(const std::vector<WeightPart>& parts, float) {

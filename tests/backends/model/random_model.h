@@ -32,7 +32,8 @@ struct RandomShape {
 };
 
 // Layers joined by '+': "full" (RoPE), "nope" (with hype scaling, gate and QK-norm), "rerope",
-// "leaky", "window", "chunked", "chunked_window", "lightning", "gated".
+// "leaky", "window", "chunked", "chunked_window", "lightning", "gated". A name with "*" behind it
+// is a layer with experts: 5, of which 2 are chosen, and a shared one.
 ModelSpec RandomSpec(const std::string& plan, const RandomShape& shape = {});
 
 // A source of weights that makes them one after another. Projections are N(0, 1) / sqrt(k). Norms
@@ -48,6 +49,8 @@ class WeightMaker : public WeightSource {
   PackedWeight Projection(const std::vector<WeightPart>& parts, int64_t k) override;
   std::pair<PackedWeight, PackedWeight> Pair(const WeightPart& first, const WeightPart& second,
                                              int64_t k) override;
+  std::vector<PackedWeight> Alike(const std::vector<WeightPart>& parts, int64_t k) override;
+  PackedWeight Exact(const std::vector<WeightPart>& parts, int64_t k) override;
   const float* Vector(const std::vector<WeightPart>& parts, float plus) override;
   Matrix Table(std::string_view name, int64_t rows, int64_t cols) override;
   void RequireCopy(std::string_view, std::string_view) override {}

@@ -52,7 +52,7 @@ TEST_F(StoredRowsTest, HeadByHeadAndWithoutAGate) {
   mixer().position = PositionKind::kAlibi;
   spec_.names.q = "qkv";
   spec_.names.qkv_by_head = true;
-  spec_.feed_forward = FeedForwardKind::kPlain;
+  mixer().feed_forward = FeedForwardKind::kPlain;
   spec_.names.embedding_norm = "embed_norm";
   for (const char* name :
        {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "mlp.up_proj"}) {

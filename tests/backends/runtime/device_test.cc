@@ -283,7 +283,8 @@ TEST_P(DeviceTest, AFailureIsOfTheStep) {
 
 INSTANTIATE_TEST_SUITE_P(Plans, DeviceTest,
                          testing::Values("full+full", "window+window", "rerope+leaky",
-                                         "chunked+gated+chunked_window", "lightning+gated+nope",
+                                         "window+full*", "chunked+gated+chunked_window",
+                                         "lightning+gated+nope",
                                          "window+rerope+lightning+nope+gated+leaky"));
 
 TEST(DeviceMemoryTest, TooLittleIsSaidWithBytes) {

@@ -22,6 +22,7 @@
 namespace longstream {
 namespace {
 
+constexpr char kExperts[] = "window+full*";
 constexpr char kMixed[] = "window+rerope+lightning+nope+gated+leaky";
 
 const std::vector<std::string> kPlans = {"full+full",
@@ -31,6 +32,7 @@ const std::vector<std::string> kPlans = {"full+full",
                                          "lightning+gated+nope",
                                          "full+lightning",
                                          "full+gated",
+                                         kExperts,
                                          kMixed};
 
 // The root mean square of found - expected, divided by the root mean square of expected.
@@ -336,6 +338,7 @@ std::string NameOf(const testing::TestParamInfo<InvarianceTest::ParamType>& test
       std::get<0>(test.param) + "_" + std::get<1>(test.param) + "_" + NameOf(types.weights);
   if (types.cache == DType::kI8) name += "_int8_cache";
   std::replace(name.begin(), name.end(), '+', '_');
+  std::replace(name.begin(), name.end(), '*', 'x');
   return name;
 }
 
@@ -355,7 +358,8 @@ INSTANTIATE_TEST_SUITE_P(All, InvarianceTest,
 
 // All layers project with the same ops, so one model per form of input is enough.
 INSTANTIATE_TEST_SUITE_P(Quantised, InvarianceTest,
-                         testing::Combine(testing::Values(kMixed, "chunked+gated+chunked_window"),
+                         testing::Combine(testing::Values(kMixed, kExperts,
+                                                          "chunked+gated+chunked_window"),
                                           testing::ValuesIn(SetsUnderTest()),
                                           testing::Values(Types{DType::kI8, DType::kBF16},
                                                           Types{DType::kI4, DType::kBF16})),

@@ -34,7 +34,7 @@ std::vector<Figure> FiguresOf(const BatchPlan& plan, int streams) {
 // its parameters for each row.
 double FloorSeconds(GpuBench& bench, const Model& model, const CacheLayout& layout, int streams,
                     int64_t context) {
-  const double weights = StepWeightBytes(model.weights(), DeviceOps());
+  const double weights = StepWeightBytes(model.spec(), model.weights(), DeviceOps());
   const double bytes = weights + streams * DecodeCacheBytes(layout, context);
   const double operations = 2.0 * streams * weights / sizeof(BF16);
   return std::max(bytes / bench.copy_bandwidth(), operations / bench.product_rate());

@@ -37,8 +37,8 @@ Figure Step(const StepPlan& plan, int64_t context) {
 void BenchContext(GpuBench& bench, Figure figure, Model& model, int64_t context) {
   const auto sequences = FakeSequences(bench, model, 1, context);
   const CacheLayout& layout = sequences[0]->cache->store().layout;
-  const double bytes =
-      StepWeightBytes(model.weights(), DeviceOps()) + DecodeCacheBytes(layout, context);
+  const double bytes = StepWeightBytes(model.spec(), model.weights(), DeviceOps()) +
+                       DecodeCacheBytes(layout, context);
   const double seconds = MeasureSteps(bench.sizes(), model, sequences).step;
   figure.value = 1e6 * seconds;
   figure.against = "roofline";

@@ -85,7 +85,7 @@ SlicedModel::SlicedModel(ModelSpec spec, const SlicedModelOptions& options,
               .max_batch_tokens = std::max(static_cast<uint32_t>(kPiece), options.batch),
               .max_batch_sequences = options.batch}),
       bandwidth_(executor, options.probe_bytes),
-      weight_bytes_(StepWeightBytes(model_.weights(), DeviceOps())),
+      weight_bytes_(StepWeightBytes(model_.spec(), model_.weights(), DeviceOps(), options.batch)),
       tokens_(options.batch, 7) {}
 
 std::unique_ptr<ls_sequence> SlicedModel::MakeContext(int64_t depth) {

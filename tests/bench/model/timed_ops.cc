@@ -54,6 +54,9 @@ OpTable MakeTable() {
   Wrap<&OpTable::log_probs>("log_probs", &OpTable::log_probs, &table);
   Wrap<&OpTable::finite_rows>("finite_rows", &OpTable::finite_rows, &table);
   Wrap<&OpTable::gather_rows>("gather_rows", &OpTable::gather_rows, &table);
+  Wrap<&OpTable::route>("route", &OpTable::route, &table);
+  Wrap<&OpTable::expert_hidden>("expert_hidden", &OpTable::expert_hidden, &table);
+  Wrap<&OpTable::expert_sum>("expert_sum", &OpTable::expert_sum, &table);
   return table;
 }
 

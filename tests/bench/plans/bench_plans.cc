@@ -22,24 +22,25 @@ struct Shape {
   int num_heads;
   int head_dim;
   bool qk_norm;
+  int mlp_width;
   const char* members;  // members of config.json
 };
 
 constexpr Shape kShapes[] = {
-    {"0.6b", 28, 16, 128, true,
-     R"("hidden_size": 1024, "intermediate_size": 3072, "num_key_value_heads": 8,
+    {"0.6b", 28, 16, 128, true, 3072,
+     R"("hidden_size": 1024, "num_key_value_heads": 8,
         "vocab_size": 151936, "tie_word_embeddings": true, )"},
-    {"200m", 24, 12, 64, false,
-     R"("hidden_size": 768, "intermediate_size": 2048, "num_key_value_heads": 12,
+    {"200m", 24, 12, 64, false, 2048,
+     R"("hidden_size": 768, "num_key_value_heads": 12,
         "vocab_size": 32000, "tie_word_embeddings": true, )"},
-    {"2b", 28, 16, 128, true,
-     R"("hidden_size": 2048, "intermediate_size": 6144, "num_key_value_heads": 8,
+    {"2b", 28, 16, 128, true, 6144,
+     R"("hidden_size": 2048, "num_key_value_heads": 8,
         "vocab_size": 151936, "tie_word_embeddings": true, )"},
-    {"14b", 40, 40, 128, true,
-     R"("hidden_size": 5120, "intermediate_size": 17408, "num_key_value_heads": 8,
+    {"14b", 40, 40, 128, true, 17408,
+     R"("hidden_size": 5120, "num_key_value_heads": 8,
         "vocab_size": 151936, "tie_word_embeddings": false, )"},
-    {"tiny", 4, 4, 16, true,
-     R"("hidden_size": 48, "intermediate_size": 64, "num_key_value_heads": 2,
+    {"tiny", 4, 4, 16, true, 64,
+     R"("hidden_size": 48, "num_key_value_heads": 2,
         "vocab_size": 257, "tie_word_embeddings": false, )"},
 };
 
@@ -52,7 +53,8 @@ std::string Quoted(const std::string& key, bool value) {
 }
 
 std::string ShapeMembers(const Shape& shape) {
-  return shape.members + Quoted("num_hidden_layers", shape.num_layers) +
+  return shape.members + Quoted("intermediate_size", shape.mlp_width) +
+         Quoted("num_hidden_layers", shape.num_layers) +
          Quoted("num_attention_heads", shape.num_heads) + Quoted("head_dim", shape.head_dim) +
          R"("rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "hidden_act": "silu",
             "max_position_embeddings": 532480, "torch_dtype": "bfloat16", )";
@@ -61,6 +63,13 @@ std::string ShapeMembers(const Shape& shape) {
 std::string DenseMembers(const Shape& shape) {
   return shape.qk_norm ? R"("model_type": "qwen3", "attention_bias": false)"
                        : R"("model_type": "llama", "attention_bias": false)";
+}
+
+std::string ExpertMembers(const Shape& shape) {
+  constexpr int kChosen = 8;
+  return Quoted("num_experts", 4 * kChosen) + Quoted("num_experts_per_tok", kChosen) +
+         Quoted("moe_intermediate_size", shape.mlp_width / kChosen) +
+         R"("model_type": "qwen3_moe", "attention_bias": false, "norm_topk_prob": true)";
 }
 
 std::string Hwfa2Members(const Shape& shape) {
@@ -102,6 +111,7 @@ struct Plan {
 };
 
 constexpr Plan kPlans[] = {{"dense", DensePlan, DenseMembers},
+                           {"experts", DensePlan, ExpertMembers},
                            {"hwfa2", Hwfa2Plan, Hwfa2Members},
                            {"hypenet", HypenetPlan, PublishedMembers},
                            {"chunked", HypenetPlan, ChunkedMembers}};

@@ -20,6 +20,8 @@ std::vector<std::string> BenchShapes();
 
 // The plans, which say what the layers are.
 // "dense"    full attention
+// "experts"  as "dense", with QK-norm and a mixture of 32 experts in each layer; the 8 experts of a
+//            token are together as wide as the MLP of "dense" (CPU only)
 // "hwfa2"    2 full layers with ReRoPE, windows of 64
 // "hypenet"  published layers: attention in every fourth layer (of 28 layers: as in HypeNet-2B)
 // "chunked"  HypeNet's chunked profile, attention windows of 2048

@@ -62,6 +62,19 @@ TEST(BenchPlansTest, ParametersAreThoseOfTheNames) {
   EXPECT_NEAR(static_cast<double>(Parameters("2b", "dense")), 1.72e9, 1e7);
 }
 
+// The experts of a row are together as wide as the MLP of `dense`, and there are four times as
+// many.
+TEST(BenchPlansTest, AStepReadsTheExpertsThatRowsChoose) {
+  const ModelSpec dense = BenchSpec("tiny", "dense"), experts = BenchSpec("tiny", "experts");
+  const OpTable& ops = ReferenceOps();
+  const double of_dense = StepWeightBytes(dense, RandomWeights(dense, DType::kF32, ops), ops);
+  const ModelWeights weights = RandomWeights(experts, DType::kF32, ops);
+  const double routers = 4.0 * 32 * 48 * sizeof(float);
+  EXPECT_DOUBLE_EQ(StepWeightBytes(experts, weights, ops), of_dense + routers);
+  const double of_mlps = 4.0 * 3 * 64 * 48 * sizeof(float);
+  EXPECT_DOUBLE_EQ(StepWeightBytes(experts, weights, ops, 2), of_dense + routers + 0.75 * of_mlps);
+}
+
 // Full attention: 2 * H_kv * D bf16 numbers per token and layer. Window: as many numbers for each
 // slot of the ring; the ring has 64 slots more than the window. ReRoPE: keys only. RNN: an f32
 // state matrix per head, and the rows of one grid interval.
@@ -129,7 +142,7 @@ TEST(BenchPlansTest, AStepReadsATiedHeadOnce) {
     for (const bool tied : {false, true}) {
       spec.tied_head = tied;
       const ModelWeights weights = RandomWeights(spec, DType::kBF16, *ops);
-      bytes[tied ? 1 : 0] = StepWeightBytes(weights, *ops);
+      bytes[tied ? 1 : 0] = StepWeightBytes(spec, weights, *ops);
       EXPECT_EQ(bytes[tied ? 1 : 0], ReadBytes(weights, *ops)) << ops->name << tied;
       const PackedWeight& head = weights.head;
       if (ops->name != std::string("reference") && ops->name != std::string("baseline")) {
@@ -180,7 +193,7 @@ TEST(BenchPlansTest, UnknownNamesAreRefusedWithTheKnownOnes) {
   };
   EXPECT_EQ(message("7b", "dense"), "shape must be one of 0.6b, 200m, 2b, 14b, tiny, found 7b");
   EXPECT_EQ(message("14b", "sparse"),
-            "plan must be one of dense, hwfa2, hypenet, chunked, found sparse");
+            "plan must be one of dense, experts, hwfa2, hypenet, chunked, found sparse");
 }
 
 }  // namespace

@@ -24,12 +24,24 @@ namespace {
 class Names final : public WeightSource {
  public:
   PackedWeight Projection(const std::vector<WeightPart>& parts, int64_t k) override {
-    for (const WeightPart& part : parts) Add(part.name, {part.all_rows(), k});
+    for (const WeightPart& part : parts) {
+      if (part.stacked > 0) {
+        Add(part.name, {part.stacked, part.all_rows() / part.stacked, k});
+      } else {
+        Add(part.name, {part.all_rows(), k});
+      }
+    }
     return {};
   }
   std::pair<PackedWeight, PackedWeight> Pair(const WeightPart& first, const WeightPart& second,
                                              int64_t k) override {
     return {Projection({first}, k), Projection({second}, k)};
+  }
+  std::vector<PackedWeight> Alike(const std::vector<WeightPart>& parts, int64_t k) override {
+    return std::vector<PackedWeight>(parts.size(), Projection(parts, k));
+  }
+  PackedWeight Exact(const std::vector<WeightPart>& parts, int64_t k) override {
+    return Projection(parts, k);
   }
   const float* Vector(const std::vector<WeightPart>& parts, float) override {
     for (const WeightPart& part : parts) Add(part.name, {part.all_rows()});

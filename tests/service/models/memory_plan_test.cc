@@ -280,6 +280,22 @@ TEST_F(MemoryPlanTest, AModelIsExpectedBesideTheOthers) {
   EXPECT_EQ(ShareOf(plan, "a"), 620 * kMiB);
 }
 
+// The activations of a mixture of experts: each row is copied for each of its experts.
+TEST_F(MemoryPlanTest, ExpertsAreExpected) {
+  const auto workspace = [&](const char* keys) {
+    ModelSource source = Model("experts");
+    source.max_batch_tokens = 100;
+    directory_.Write("experts/config.json",
+                     R"({"hidden_size": 256, "intermediate_size": 768)" + std::string(keys) + "}");
+    return ExpectedMemory::Of(source).workspace;
+  };
+  EXPECT_EQ(workspace(""), 4u * 100 * (6 * 256 + 2 * 768));
+  EXPECT_EQ(workspace(R"(, "num_experts_per_tok": 8, "moe_intermediate_size": 96)"),
+            4u * 100 * (6 * 256 + 8 * (256 + 96) + 256));
+  EXPECT_EQ(workspace(R"(, "num_experts_per_tok": 2, "shared_intermediate_size": 512)"),
+            4u * 100 * (6 * 256 + 2 * (256 + 768) + 256 + 512));
+}
+
 TEST_F(MemoryPlanTest, AModelThatDoesNotFitIsNotExpected) {
   MemoryPlan plan(kLimit, kUsed, std::vector<ModelSource>{Model("a")}, {});
   ASSERT_TRUE(plan.Add("a", 30 * kMiB, kNeed, 0).ok());
