@@ -123,9 +123,9 @@ QuantisationScheme ReadWeights(const Config& weights) {
 }
 
 void ReadCompressedTensors(const Config& config, Quantisation* quantisation) {
-  const std::initializer_list<std::string_view> formats = {
-      "pack-quantized",  "int-quantized", "float-quantized",
-      "naive-quantized", "dense",         "mixed-precision"};
+  const std::initializer_list<std::string_view> formats = {"pack-quantized",  "int-quantized",
+                                                           "float-quantized", "naive-quantized",
+                                                           "dense",           "mixed-precision"};
   RequireOneOf(config, "format", formats);
   RefuseObject(config, "transform_config", "transforms of activations are not served");
   if (const std::optional<Config> sparsity = config.FindObject("sparsity_config")) {
