@@ -22,22 +22,6 @@ constexpr int64_t kWindowBytes = int64_t{16} << 20;  // bytes of the file that o
 constexpr int64_t kStageElements = int64_t{1} << 21;
 constexpr int64_t kTaskElements = int64_t{1} << 16;  // elements that one task converts
 
-// The parts of a recipe, such as " | name rows | name rows". For a part that is not a whole tensor,
-// or is reordered, the text says so. Rows of zeros have an empty name.
-std::string Names(const std::vector<WeightPart>& parts) {
-  std::string text;
-  for (const WeightPart& part : parts) {
-    text += " | " + part.name + " " + std::to_string(part.rows);
-    if (part.all_rows() != part.rows) {
-      text += " from " + std::to_string(part.first_row) + " of " + std::to_string(part.stored_rows);
-    }
-    if (part.order.empty()) continue;
-    const uint64_t order = HashBytes(std::as_bytes(std::span(part.order)), Executor());
-    text += " in the order of hash " + std::to_string(order);
-  }
-  return text;
-}
-
 // Splits a part's stored rows [first, first + rows) into runs that stay together when the part is
 // reordered. Calls run(first stored row, number of rows, first row after reordering) for each run.
 template <typename Run>
@@ -74,6 +58,13 @@ float LargestOf(DType type) {
   return type == DType::kBF16 ? 0x1.fep127f : LargestWeight(type);
 }
 
+// The type in which a tensor is read if the model stores it as `type`: groups if they can be kept.
+DType SourceType(const Tensor& tensor, DType type) {
+  const bool kept = tensor.groups &&
+                    (tensor.groups == type || (tensor.groups == DType::kI4 && type == DType::kI8));
+  return kept ? *tensor.groups : *tensor.type;
+}
+
 // Old checkpoints carry buffers of rotary embeddings. Every reader computes them, so they are not
 // read.
 bool IsHarmlessTensor(std::string_view name) { return name.ends_with("rotary_emb.inv_freq"); }
@@ -90,6 +81,21 @@ WeightReader::WeightReader(Mode mode, const Checkpoint& checkpoint, const LoadOp
       executor_(executor),
       device_(device),
       memory_(memory) {}
+
+std::string WeightReader::Names(const std::vector<WeightPart>& parts) const {
+  std::string text;
+  for (const WeightPart& part : parts) {
+    text += " | " + part.name + " " + std::to_string(part.rows);
+    if (part.all_rows() != part.rows) {
+      text += " from " + std::to_string(part.first_row) + " of " + std::to_string(part.stored_rows);
+    }
+    if (const Tensor* tensor = checkpoint_.Find(part.name)) text += checkpoint_.RecipeOf(*tensor);
+    if (part.order.empty()) continue;
+    const uint64_t order = HashBytes(std::as_bytes(std::span(part.order)), Executor());
+    text += " in the order of hash " + std::to_string(order);
+  }
+  return text;
+}
 
 template <typename Fill>
 std::byte* WeightReader::Block(const std::string& recipe, size_t bytes, const Fill& fill) {
@@ -113,29 +119,34 @@ std::byte* WeightReader::Block(const std::string& recipe, size_t bytes, const Fi
   return place;
 }
 
-const StoredTensor& WeightReader::TensorOf(const WeightPart& part, int64_t k) const {
+const Tensor& WeightReader::TensorOf(const WeightPart& part, int64_t k) const {
   const int64_t rows = part.all_rows();
   if (part.stacked == 0) return checkpoint_.Get(part.name, std::array{rows, k});
   return checkpoint_.Get(part.name, std::array{part.stacked, rows / part.stacked, k});
 }
 
 DType WeightReader::TypeOf(const std::vector<WeightPart>& parts, int64_t k) const {
-  const auto stored = [&](const WeightPart& part) { return *TensorOf(part, k).type; };
+  std::vector<DType> own;
+  for (const WeightPart& part : parts) {
+    const Tensor& tensor = TensorOf(part, k);
+    own.push_back(tensor.groups.value_or(*tensor.type));
+  }
   if (options_.weights()) return *options_.weights();
-  const DType first = stored(parts.front());
-  const bool same = std::all_of(parts.begin(), parts.end(),
-                                [&](const WeightPart& part) { return stored(part) == first; });
-  return same ? first : DType::kF32;
+  if (std::count(own.begin(), own.end(), own.front()) == std::ssize(own)) return own.front();
+  return std::all_of(own.begin(), own.end(), IsQuantised) ? DType::kI8 : DType::kF32;
 }
 
 template <typename Take>
 void WeightReader::ReadPart(const WeightPart& part, int64_t row, DType type, const Take& take) {
-  const StoredTensor& tensor = *checkpoint_.Find(part.name);
-  const auto element_bytes = static_cast<int64_t>(SizeOf(*tensor.type));
-  const int64_t rows_at_once = std::max<int64_t>(kWindowBytes / (row * element_bytes), 1);
+  const Tensor& tensor = *checkpoint_.Find(part.name);
+  const DType source = SourceType(tensor, type);
+  const int64_t row_bytes = IsQuantised(source)
+                                ? NumGroups(row) * static_cast<int64_t>(sizeof(WeightGroup))
+                                : row * static_cast<int64_t>(SizeOf(source));
+  const int64_t rows_at_once = std::max<int64_t>(kWindowBytes / row_bytes, 1);
   const int64_t begin = part.first_row * row;
   const int64_t end = begin + part.rows * row;
-  const auto byte = [&](int64_t element) { return static_cast<size_t>(element * element_bytes); };
+  const auto byte = [&](int64_t element) { return static_cast<size_t>(element / row * row_bytes); };
   // Only whole pieces are hashed here. The rest of a window waits for the next window.
   constexpr size_t kPiece = RunningHash::kPieceBytes;
   RunningHash bytes_hash(byte(end - begin));
@@ -144,8 +155,13 @@ void WeightReader::ReadPart(const WeightPart& part, int64_t row, DType type, con
     const int64_t count = std::min(rows_at_once * row, end - first);
     buffer_.resize(std::max(buffer_.size(), kPiece + byte(count)));
     const std::span<std::byte> window = std::span(buffer_).subspan(kPiece, byte(count));
-    checkpoint_.Read(tensor, byte(first), window, executor_);
-    take(Window{tensor, first, count, window.data()});
+    if (IsQuantised(source)) {
+      checkpoint_.ReadGroups(tensor, first / row, count / row,
+                             reinterpret_cast<WeightGroup*>(window.data()), executor_);
+    } else {
+      checkpoint_.Read(tensor, byte(first), window, executor_);
+    }
+    take(Window{tensor, source, row, row_bytes, first, count, window.data()});
     const size_t unhashed = waiting + window.size();
     const size_t ready = first + count == end ? unhashed : unhashed / kPiece * kPiece;
     bytes_hash.Add({window.data() - waiting, ready}, executor_);
@@ -155,7 +171,7 @@ void WeightReader::ReadPart(const WeightPart& part, int64_t row, DType type, con
   num_parameters_ += static_cast<uint64_t>(end - begin);
   uint64_t hash = bytes_hash.value();
   for (const int64_t extent : tensor.shape) hash = HashAppend(hash, static_cast<uint64_t>(extent));
-  hash = HashAppend(hash, NameOf(*tensor.type));
+  hash = HashAppend(hash, NameOf(source));
   const bool whole = part.rows == part.all_rows();
   const std::string from = whole ? "" : " from " + std::to_string(part.first_row);
   hashes_[tensor.name + from] = HashAppend(hash, NameOf(type));
@@ -174,7 +190,7 @@ void WeightReader::ScanElements(const Window& window, int64_t begin, int64_t cou
     if (lost[static_cast<size_t>(task)] < 0) continue;
     const int64_t element = begin + task * kTaskElements + lost[static_cast<size_t>(task)];
     float number = 0;
-    Convert(window.At(element), *window.tensor.type, 1, DType::kF32, &number);
+    Convert(window.At(element), window.type, 1, DType::kF32, &number);
     char text[64];
     std::snprintf(text, sizeof(text), "%g, beyond +-%g of ", number, LargestOf(type));
     throw BackendError(LS_INVALID_ARGUMENT, checkpoint_.FileOf(window.tensor) + ": tensor " +
@@ -187,7 +203,7 @@ void WeightReader::ScanElements(const Window& window, int64_t begin, int64_t cou
 void WeightReader::ConvertElements(const Window& window, int64_t begin, int64_t count, DType type,
                                    std::byte* destination) {
   ScanElements(window, begin, count, type, [&](int64_t first, int64_t piece) {
-    return Convert(window.At(first), *window.tensor.type, piece, type,
+    return Convert(window.At(first), window.type, piece, type,
                    destination + (first - begin) * static_cast<int64_t>(SizeOf(type)));
   });
 }
@@ -207,9 +223,9 @@ void WeightReader::Pack(const Window& window, int64_t first, int64_t rows, int64
   args.type = weight.type;
   args.n = weight.n;
   args.k = weight.k;
-  const DType stored = *window.tensor.type;
+  const DType stored = window.type;
   const int64_t begin = first * weight.k;
-  if (IsQuantised(weight.type)) {
+  if (IsQuantised(weight.type) && !IsQuantised(stored)) {
     ScanElements(window, begin, rows * weight.k, weight.type, [&](int64_t from, int64_t count) {
       return FirstBeyond(window.At(from), stored, count, LargestWeight(weight.type));
     });
@@ -332,21 +348,25 @@ const float* WeightReader::Constants(std::span<const float> values) {
 }
 
 void WeightReader::RequireCopy(std::string_view name, std::string_view original) {
-  const StoredTensor* copy = checkpoint_.Find(name);
+  const Tensor* copy = checkpoint_.Find(name);
   if (copy == nullptr) return;
   read_.emplace(name);
   if (mode_ == Mode::kCheck) {
     plan_.recipes.append(name).append(" equals ").append(original).append("\n");
   }
   if (mode_ != Mode::kPack) return;
-  const StoredTensor& first = *checkpoint_.Find(original);
-  bool same = copy->type_name == first.type_name && copy->shape == first.shape;
-  constexpr size_t kHalf = kWindowBytes / 2;
-  buffer_.resize(std::max(buffer_.size(), 2 * kHalf));
-  for (uint64_t begin = 0; same && begin < first.num_bytes; begin += kHalf) {
-    const size_t count = std::min<uint64_t>(kHalf, first.num_bytes - begin);
+  const Tensor& first = *checkpoint_.Find(original);
+  bool same =
+      copy->type == first.type && copy->type_name == first.type_name && copy->shape == first.shape;
+  // Whole rows, because a computed tensor is read in rows.
+  const uint64_t row_bytes = std::max<uint64_t>(
+      first.num_bytes / std::max<uint64_t>(first.shape.empty() ? 1 : first.shape.front(), 1), 1);
+  const uint64_t piece = std::max<uint64_t>(kWindowBytes / 2 / row_bytes, 1) * row_bytes;
+  buffer_.resize(std::max<size_t>(buffer_.size(), 2 * std::min(piece, first.num_bytes)));
+  for (uint64_t begin = 0; same && begin < first.num_bytes; begin += piece) {
+    const size_t count = std::min<uint64_t>(piece, first.num_bytes - begin);
     const std::span<std::byte> one = std::span(buffer_).first(count);
-    const std::span<std::byte> other = std::span(buffer_).subspan(kHalf, count);
+    const std::span<std::byte> other = std::span(buffer_).subspan(count, count);
     checkpoint_.Read(*copy, begin, one, executor_);
     checkpoint_.Read(first, begin, other, executor_);
     same = std::memcmp(one.data(), other.data(), count) == 0;
@@ -358,7 +378,21 @@ void WeightReader::RequireCopy(std::string_view name, std::string_view original)
   }
 }
 
-void WeightReader::RefuseUnread(std::span<const std::string_view> ignored) const {
+bool WeightReader::IsBiasOfZeros(const Tensor& tensor) {
+  if (!tensor.name.ends_with(".bias") || !tensor.type || tensor.shape.size() != 1) return false;
+  const uint64_t most = kWindowBytes;
+  for (uint64_t begin = 0; begin < tensor.num_bytes; begin += most) {
+    buffer_.resize(std::max<size_t>(buffer_.size(), std::min(most, tensor.num_bytes)));
+    const auto window = std::span(buffer_).first(std::min(most, tensor.num_bytes - begin));
+    checkpoint_.Read(tensor, begin, window, executor_);
+    if (std::any_of(window.begin(), window.end(), [](std::byte b) { return b != std::byte{0}; })) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void WeightReader::RefuseUnread(std::span<const std::string_view> ignored) {
   for (const auto& [name, tensor] : checkpoint_.tensors()) {
     if (read_.contains(name) || IsHarmlessTensor(name)) continue;
     const std::string_view unread = name;
@@ -366,6 +400,8 @@ void WeightReader::RefuseUnread(std::span<const std::string_view> ignored) const
                     [unread](std::string_view begin) { return unread.starts_with(begin); })) {
       continue;
     }
+    // Only the first pass reads it: the others would not come so far.
+    if (mode_ != Mode::kCheck || IsBiasOfZeros(*tensor)) continue;
     throw BackendError(LS_UNIMPLEMENTED,
                        checkpoint_.FileOf(*tensor) + ": tensor " + Quoted(name) +
                            " is not read by this model, and leaving it out may change the "

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "backends/checkpoint/checkpoint.h"
 #include "backends/checkpoint/load_options.h"
-#include "backends/checkpoint/safetensors.h"
 #include "backends/packing/packed_cache.h"
 #include "backends/spec/weight_source.h"
 #include "kernels/core/device.h"
@@ -43,7 +43,9 @@ class WeightReader final : public WeightSource {
                std::byte* memory = nullptr);
 
   // The type of the result is the type that the options ask for. If they ask for none, it is the
-  // parts' own type, or f32 if the parts have different types.
+  // parts' own type: the type of their groups, or of their elements. If the parts have different
+  // types, it is int8 if all of them have groups, else f32. Groups that the result can hold are
+  // packed as they are.
   PackedWeight Projection(const std::vector<WeightPart>& parts, int64_t k) override;
   std::pair<PackedWeight, PackedWeight> Pair(const WeightPart& first, const WeightPart& second,
                                              int64_t k) override;
@@ -55,9 +57,9 @@ class WeightReader final : public WeightSource {
   // LS_INVALID_ARGUMENT: the two differ.
   void RequireCopy(std::string_view name, std::string_view original) override;
 
-  // Refuses the first tensor that no call has named, unless it is known to be harmless or begins
-  // with one of `ignored`.
-  void RefuseUnread(std::span<const std::string_view> ignored) const;
+  // In kCheck: refuses the first tensor that no call has named, unless it is known to be harmless,
+  // begins with one of `ignored`, or is a bias of zeros (AutoGPTQ adds them).
+  void RefuseUnread(std::span<const std::string_view> ignored);
 
   // After kCheck: all blocks.
   const PackedWeightsPlan& plan() const { return plan_; }
@@ -65,24 +67,36 @@ class WeightReader final : public WeightSource {
   WeightTotals totals() const;
 
  private:
+  // The parts of a recipe, such as " | name rows | name rows". For a part that is not a whole
+  // tensor, or is reordered or computed, the text says so. Rows of zeros have an empty name.
+  std::string Names(const std::vector<WeightPart>& parts) const;
+  // Reads a bias and compares its bytes with zero.
+  bool IsBiasOfZeros(const Tensor& tensor);
   // Takes the next block, of `bytes` bytes; `recipe` says how it is made. Returns its address. In
   // kPack, calls fill(destination) with zeroed host memory.
   template <typename Fill>
   std::byte* Block(const std::string& recipe, size_t bytes, const Fill& fill);
   // The tensor of a part whose rows have k numbers. Checks its shape.
-  const StoredTensor& TensorOf(const WeightPart& part, int64_t k) const;
+  const Tensor& TensorOf(const WeightPart& part, int64_t k) const;
   // The type in which parts [rows, k] are packed.
   DType TypeOf(const std::vector<WeightPart>& parts, int64_t k) const;
   PackedWeight Packed(const std::vector<WeightPart>& parts, int64_t k, DType type);
-  // Elements [first, first + count) of a tensor, at `data`: whole rows, aligned.
+  // Elements [first, first + count) of a tensor, at `data`: whole rows, aligned. If `type` is int8
+  // or int4, `data` has WeightGroups.
   struct Window {
-    const StoredTensor& tensor;
+    const Tensor& tensor;
+    DType type;
+    int64_t row;        // elements of a row
+    int64_t row_bytes;  // at `data`
     int64_t first;
     int64_t count;
     const std::byte* data;
 
+    // REQUIRES, of groups: a row begins with the element.
     const std::byte* At(int64_t element) const {
-      return data + (element - first) * static_cast<int64_t>(SizeOf(*tensor.type));
+      const int64_t distance = element - first;
+      return data + (IsQuantised(type) ? distance / row * row_bytes
+                                       : distance * static_cast<int64_t>(SizeOf(type)));
     }
   };
   // Reads a part, whose rows have `row` elements and which the model stores as `type`. Calls
