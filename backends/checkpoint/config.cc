@@ -10,8 +10,8 @@
 #include "backends/api/config_json.h"
 #include "backends/checkpoint/harmless_keys.h"
 #include "backends/checkpoint/json.h"
-#include "backends/checkpoint/quote.h"
 #include "backends/errors/error.h"
+#include "backends/errors/quote.h"
 
 namespace longstream {
 
