@@ -1,15 +1,13 @@
-// Reads safetensors files, and checkpoints made of them.
+// Reads the header of a safetensors file. It handles one parser event at a time, so that memory and
+// time are bounded by the header's contents. It checks the whole header before a caller sees a
+// tensor.
 #include "backends/checkpoint/safetensors.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <atomic>
-#include <cerrno>
-#include <filesystem>
-#include <functional>
-#include <system_error>
+#include <cstring>
+#include <set>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "backends/checkpoint/json.h"
@@ -19,206 +17,320 @@
 namespace longstream {
 namespace {
 
-constexpr const char* kSingleFile = "/model.safetensors";
-constexpr const char* kIndexFile = "/model.safetensors.index.json";
-constexpr size_t kPieceBytes = size_t{1} << 20;  // read by one task
+using Json = nlohmann::json;
 
-std::string SystemError(int code) { return std::generic_category().message(code); }
+constexpr uint64_t kLengthBytes = 8;
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the limit of the format's reference reader
+constexpr uint64_t kMaxExtent = INT64_MAX;
+constexpr size_t kMaxRank = 16;
 
-FileStamp StampOf(const struct stat& status) {
-  const auto nanoseconds = [](const timespec& time) {
-    return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
-  };
-  return {static_cast<uint64_t>(status.st_size), nanoseconds(status.st_mtim),
-          nanoseconds(status.st_ctim)};
+struct ElementType {
+  std::string_view name;
+  uint64_t bytes;
+  std::optional<DType> weight_type;
+};
+
+constexpr ElementType kElementTypes[] = {
+    {"BOOL", 1, {}},
+    {"U8", 1, {}},
+    {"I8", 1, {}},
+    {"F8_E4M3", 1, {}},
+    {"F8_E5M2", 1, {}},
+    {"F8_E8M0", 1, {}},
+    {"I16", 2, {}},
+    {"U16", 2, {}},
+    {"F16", 2, DType::kF16},
+    {"I32", 4, {}},
+    {"BF16", 2, DType::kBF16},
+    {"U32", 4, {}},
+    {"I64", 8, {}},
+    {"F32", 4, DType::kF32},
+    {"U64", 8, {}},
+    {"F64", 8, {}},
+    {"C64", 8, {}},
+};
+
+const ElementType* FindElementType(std::string_view name) {
+  for (const ElementType& type : kElementTypes) {
+    if (type.name == name) return &type;
+  }
+  return nullptr;
 }
 
-// Opens a regular file for reading and stores its stamp in *stamp.
-FileDescriptor OpenFile(const std::string& path, FileStamp* stamp) {
-  // Without O_NONBLOCK, open() of a FIFO would wait forever, and the check below could not refuse
-  // it.
-  FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file.is_open()) {
-    const std::error_code why(errno, std::generic_category());
-    throw BackendError(LS_NOT_FOUND, path + ": cannot be opened: " + WhyNotOpened(path, why));
+// One entry of the header, not yet checked.
+struct Entry {
+  std::string name;
+  std::string type_name;
+  std::vector<uint64_t> shape;
+  std::vector<uint64_t> offsets;
+  bool has_type = false;
+  bool has_shape = false;
+  bool has_offsets = false;
+};
+
+// Receives the parser's events. It accepts this grammar:
+//   { "__metadata__": { string: string, ... },
+//     name: { "dtype": string, "shape": [uint, ...], "data_offsets": [uint, uint] }, ... }
+// A method returns false to stop the parser; then `problem` has the reason.
+class HeaderReader : public Json::json_sax_t {
+ public:
+  std::vector<Entry> entries;
+  std::string problem;
+
+  bool start_object(size_t) override {
+    switch (place_) {
+      case Place::kStart:
+        place_ = Place::kTop;
+        return true;
+      case Place::kTop:
+        place_ = metadata_ ? Place::kMetadata : Place::kEntry;
+        return true;
+      default:
+        return Unexpected("object");
+    }
   }
-  struct stat status = {};
-  if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
-    throw BackendError(LS_NOT_FOUND, path + ": is no regular file");
+
+  bool key(std::string& name) override {
+    if (place_ == Place::kTop) {
+      if (!names_.insert(name).second)
+        return Refuse("the tensor " + Quoted(name) + " is there twice");
+      metadata_ = name == "__metadata__";
+      if (!metadata_) entries.emplace_back().name = name;
+    } else if (place_ == Place::kEntry) {
+      return EntryKey(name);
+    }
+    return true;
   }
-  *stamp = StampOf(status);
-  return file;
+
+  bool end_object() override {
+    if (place_ == Place::kEntry) {
+      const Entry& entry = entries.back();
+      if (!entry.has_type) return Refuse("dtype is missing" + OfTensor());
+      if (!entry.has_shape) return Refuse("shape is missing" + OfTensor());
+      if (!entry.has_offsets) return Refuse("data_offsets is missing" + OfTensor());
+    }
+    place_ = place_ == Place::kTop ? Place::kEnd : Place::kTop;
+    return true;
+  }
+
+  bool start_array(size_t) override {
+    if (place_ != Place::kEntry || (field_ != Field::kShape && field_ != Field::kOffsets)) {
+      return Unexpected("list");
+    }
+    place_ = Place::kList;
+    return true;
+  }
+
+  bool end_array() override {
+    place_ = Place::kEntry;
+    if (field_ == Field::kOffsets && entries.back().offsets.size() != 2) {
+      return Refuse("fewer than 2 data_offsets" + OfTensor());
+    }
+    field_ = Field::kNone;
+    return true;
+  }
+
+  bool number_unsigned(uint64_t value) override {
+    if (place_ != Place::kList || value > kMaxExtent) {
+      return Unexpected("number " + std::to_string(value));
+    }
+    Entry& entry = entries.back();
+    if (field_ == Field::kOffsets) {
+      entry.offsets.push_back(value);
+    } else if (entry.shape.size() == kMaxRank) {
+      return Refuse("more than " + std::to_string(kMaxRank) + " dimensions" + OfTensor());
+    } else {
+      entry.shape.push_back(value);
+    }
+    // Refuses a third offset at once, because the list might be endless.
+    return entry.offsets.size() <= 2 || Refuse("more than 2 data_offsets" + OfTensor());
+  }
+
+  bool string(std::string& value) override {
+    if (place_ == Place::kMetadata) return true;
+    if (place_ != Place::kEntry || field_ != Field::kType) return Unexpected("string");
+    entries.back().type_name = value;
+    field_ = Field::kNone;
+    return true;
+  }
+
+  bool null() override { return Unexpected("null"); }
+  bool boolean(bool) override { return Unexpected("boolean"); }
+  bool number_integer(int64_t value) override { return Unexpected(std::to_string(value)); }
+  bool number_float(double, const std::string& text) override {
+    return Unexpected("number " + Shortened(text));
+  }
+  bool binary(Json::binary_t&) override { return Unexpected("binary data"); }
+
+  bool parse_error(size_t, const std::string&, const Json::exception& error) override {
+    return Refuse("no valid JSON: " + ParseProblem(error));
+  }
+
+ private:
+  enum class Place { kStart, kTop, kMetadata, kEntry, kList, kEnd };
+  enum class Field { kNone, kType, kShape, kOffsets };
+
+  bool EntryKey(const std::string& name) {
+    Entry& entry = entries.back();
+    bool* seen = nullptr;
+    if (name == "dtype") {
+      field_ = Field::kType;
+      seen = &entry.has_type;
+    } else if (name == "shape") {
+      field_ = Field::kShape;
+      seen = &entry.has_shape;
+    } else if (name == "data_offsets") {
+      field_ = Field::kOffsets;
+      seen = &entry.has_offsets;
+    } else {
+      return Refuse("unknown key " + Quoted(name) + OfTensor());
+    }
+    if (*seen) return Refuse(name + " is there twice" + OfTensor());
+    *seen = true;
+    return true;
+  }
+
+  bool Unexpected(const std::string& what) { return Refuse("unexpected " + what + OfTensor()); }
+
+  bool Refuse(std::string reason) {
+    problem = std::move(reason);
+    return false;
+  }
+
+  std::string OfTensor() const {
+    if (metadata_) return " in __metadata__";
+    return entries.empty() ? "" : " in tensor " + Quoted(entries.back().name);
+  }
+
+  Place place_ = Place::kStart;
+  Field field_ = Field::kNone;
+  bool metadata_ = false;  // the next value belongs to __metadata__
+  std::set<std::string> names_;
+};
+
+[[noreturn]] void Damaged(const std::string& path, const std::string& problem) {
+  throw BackendError(LS_DATA_LOSS, path + ": " + problem);
 }
 
-// A dangling link counts as existing, because the directory was meant to have this file.
-bool Exists(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::symlink_status(path, ignored).type() !=
-         std::filesystem::file_type::not_found;
+// A checkpoint that was cloned without Git LFS has such a pointer in place of each large file.
+bool IsLfsPointer(std::span<const std::byte> begin) {
+  constexpr std::string_view kBegin = "version https://git-lfs.github.com/spec/";
+  static_assert(kBegin.size() <= kSafetensorsBegin);
+  return begin.size() >= kBegin.size() &&
+         std::memcmp(begin.data(), kBegin.data(), kBegin.size()) == 0;
+}
+
+// Makes the tensor of an entry. Checks its bytes against its shape and against the data.
+StoredTensor CheckedTensor(Entry& entry, uint64_t data_begin, uint64_t data_bytes,
+                           const std::string& path) {
+  const std::string tensor = "tensor " + Quoted(entry.name);
+  const ElementType* type = FindElementType(entry.type_name);
+  if (type == nullptr) Damaged(path, tensor + " has the unknown dtype " + Quoted(entry.type_name));
+
+  StoredTensor stored;
+  uint64_t bytes = type->bytes;
+  for (const uint64_t extent : entry.shape) {
+    if (__builtin_mul_overflow(bytes, extent, &bytes) || bytes > kMaxExtent) {
+      Damaged(path, tensor + " has a shape whose bytes exceed 64 bits");
+    }
+    stored.shape.push_back(static_cast<int64_t>(extent));
+  }
+  const uint64_t begin = entry.offsets[0];
+  const uint64_t end = entry.offsets[1];
+  if (begin > end || end > data_bytes) {
+    Damaged(path, tensor + " at bytes [" + std::to_string(begin) + ", " + std::to_string(end) +
+                      "), expected a range within the " + std::to_string(data_bytes) +
+                      " bytes of data");
+  }
+  if (end - begin != bytes) {
+    Damaged(path, tensor + " of type " + entry.type_name + " and shape " + ShapeText(stored.shape) +
+                      " takes " + std::to_string(bytes) + " bytes, found " +
+                      std::to_string(end - begin));
+  }
+  stored.name = std::move(entry.name);
+  stored.type_name = std::move(entry.type_name);
+  stored.type = type->weight_type;
+  stored.offset = data_begin + begin;
+  stored.num_bytes = bytes;
+  return stored;
+}
+
+// The tensors, sorted by the place of their data, must follow one another and end with the file.
+void CheckCover(const std::vector<StoredTensor>& tensors, uint64_t data_begin, uint64_t data_bytes,
+                const std::string& path) {
+  uint64_t next = data_begin;
+  for (const StoredTensor& tensor : tensors) {
+    if (tensor.offset != next) {
+      const char* what = tensor.offset < next ? " overlaps the tensor before it"
+                                              : " leaves a gap after the tensor before it";
+      Damaged(path, "tensor " + Quoted(tensor.name) + what + ": begins at byte " +
+                        std::to_string(tensor.offset - data_begin) + " of the data, expected " +
+                        std::to_string(next - data_begin));
+    }
+    next += tensor.num_bytes;
+  }
+  if (next - data_begin != data_bytes) {
+    Damaged(path, "the tensors end at byte " + std::to_string(next - data_begin) +
+                      " of the data, found " + std::to_string(data_bytes) + " bytes");
+  }
 }
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(const std::string& path)
-    : path_(path), file_(OpenFile(path, &stamp_)) {
-  front_.resize(std::min(stamp_.bytes, kSafetensorsBegin));
+SafetensorsFile::SafetensorsFile(const std::string& path) : TensorFile(path) {
+  front_.resize(std::min(stamp().bytes, kSafetensorsBegin));
   Read(0, front_, Executor());
-  front_.resize(SafetensorsFrontBytes(front_, stamp_.bytes, path_));
+  front_.resize(SafetensorsFrontBytes(front_, stamp().bytes, path));
   Read(0, front_, Executor());
-  tensors_ = ParseSafetensors(front_, stamp_.bytes, path_);
-  posix_fadvise(file_.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
+  tensors_ = ParseSafetensors(front_, stamp().bytes, path);
 }
 
-void SafetensorsFile::Read(uint64_t offset, std::span<std::byte> to,
-                           const Executor& executor) const {
-  constexpr int kEnds = -1;
-  std::atomic<int> failure{0};
-  const auto pieces = static_cast<uint32_t>((to.size() + kPieceBytes - 1) / kPieceBytes);
-  ParallelFor(executor, pieces, [&](uint32_t i) {
-    const size_t begin = i * kPieceBytes;
-    const std::span<std::byte> piece = to.subspan(begin, std::min(kPieceBytes, to.size() - begin));
-    size_t got = 0;
-    const int problem = file_.ReadAt(offset + begin, piece, &got);
-    if (problem != 0 || got < piece.size()) failure.store(problem != 0 ? problem : kEnds);
+uint64_t SafetensorsFrontBytes(std::span<const std::byte> begin, uint64_t file_bytes,
+                               const std::string& path) {
+  if (file_bytes < kLengthBytes) {
+    Damaged(path, "expected a header length of 8 bytes, found a file of " +
+                      std::to_string(file_bytes) + " bytes");
+  }
+  uint64_t length = 0;
+  for (uint64_t i = 0; i < kLengthBytes; ++i) {
+    length |= static_cast<uint64_t>(begin[i]) << (8 * i);
+  }
+  if (IsLfsPointer(begin)) {
+    Damaged(path, "expected the file itself, found a pointer of Git LFS to it");
+  }
+  if (length > kMaxHeaderBytes) {
+    Damaged(path, "header of " + std::to_string(length) + " bytes, expected at most " +
+                      std::to_string(kMaxHeaderBytes));
+  }
+  if (length > file_bytes - kLengthBytes) {
+    Damaged(path, "header of " + std::to_string(length) + " bytes, found a file of " +
+                      std::to_string(file_bytes) + " bytes");
+  }
+  return kLengthBytes + length;
+}
+
+std::vector<StoredTensor> ParseSafetensors(std::span<const std::byte> front, uint64_t file_bytes,
+                                           const std::string& path) {
+  const uint64_t data_begin = SafetensorsFrontBytes(front, file_bytes, path);
+  const uint64_t data_bytes = file_bytes - data_begin;
+  const std::span<const std::byte> header = front.subspan(kLengthBytes, data_begin - kLengthBytes);
+
+  HeaderReader reader;
+  const char* text = reinterpret_cast<const char*>(header.data());
+  if (!Json::sax_parse(text, text + header.size(), &reader)) {
+    Damaged(path, "header: " + reader.problem);
+  }
+  std::vector<StoredTensor> tensors;
+  tensors.reserve(reader.entries.size());
+  for (Entry& entry : reader.entries) {
+    tensors.push_back(CheckedTensor(entry, data_begin, data_bytes, path));
+  }
+  std::sort(tensors.begin(), tensors.end(), [](const StoredTensor& a, const StoredTensor& b) {
+    // An empty tensor comes before the tensor at the same offset.
+    return std::pair(a.offset, a.num_bytes) < std::pair(b.offset, b.num_bytes);
   });
-  if (failure == 0) return;
-  throw BackendError(LS_DATA_LOSS,
-                     path_ + (failure == kEnds ? ": was shortened while it was read, expected " +
-                                                     std::to_string(stamp_.bytes) + " bytes"
-                                               : ": cannot be read: " + SystemError(failure)));
-}
-
-void SafetensorsFile::RequireUnwritten() const {
-  struct stat status = {};
-  if (fstat(file_.get(), &status) != 0) {
-    throw BackendError(LS_UNAVAILABLE, path_ + ": cannot be looked at: " + SystemError(errno));
-  }
-  // Does not compare changed_ns (st_ctim), which also changes when the file gets a new name or
-  // owner.
-  const FileStamp now = StampOf(status);
-  if (now.bytes == stamp_.bytes && now.written_ns == stamp_.written_ns) return;
-  const auto text = [](const FileStamp& stamp) {
-    return std::to_string(stamp.bytes) + " bytes, written " + std::to_string(stamp.written_ns) +
-           " ns after 1970";
-  };
-  throw BackendError(LS_UNAVAILABLE, path_ + ": was written to while it was read, expected " +
-                                         text(stamp_) + ", found " + text(now));
-}
-
-Checkpoint::Checkpoint(const std::string& directory) : directory_(directory) {
-  const std::string single = directory + kSingleFile;
-  const std::string index = directory + kIndexFile;
-  if (Exists(single)) {
-    AddFile(single);
-  } else if (Exists(index)) {
-    ReadIndex(index);
-  } else {
-    throw BackendError(LS_NOT_FOUND, directory +
-                                         ": expected model.safetensors or "
-                                         "model.safetensors.index.json, found neither");
-  }
-}
-
-void Checkpoint::AddFile(const std::string& path) {
-  files_.push_back(std::make_unique<SafetensorsFile>(path));
-  for (const StoredTensor& tensor : files_.back()->tensors()) {
-    if (!tensors_.emplace(tensor.name, &tensor).second) {
-      throw BackendError(LS_INVALID_ARGUMENT, path + ": tensor " + Quoted(tensor.name) +
-                                                  " is in another shard too, " +
-                                                  FileOf(*Find(tensor.name)));
-    }
-  }
-}
-
-// The index has the form {"metadata": ..., "weight_map": {tensor name: file name}}.
-void Checkpoint::ReadIndex(const std::string& path) {
-  const nlohmann::json index = ParseJsonObject(ReadTextFile(path), path, LS_DATA_LOSS);
-  const auto map = index.find("weight_map");
-  if (map == index.end() || !map->is_object()) {
-    throw BackendError(LS_DATA_LOSS, path + ": weight_map must be an object, found " +
-                                         (map == index.end() ? "nothing" : map->type_name()));
-  }
-  std::map<std::string, std::string> shards;  // path by file name
-  for (const auto& [tensor, file] : map->items()) {
-    const std::string name = file.is_string() ? file.get<std::string>() : "";
-    if (name.empty() || name.find('/') != std::string::npos || name == "..") {
-      throw BackendError(LS_INVALID_ARGUMENT, path + ": tensor " + Quoted(tensor) +
-                                                  " must be in a file of this directory, found " +
-                                                  Shortened(file.dump()));
-    }
-    std::string& shard = shards[name];
-    if (shard.empty()) shard.append(directory_).append("/").append(name);
-  }
-  for (const auto& [name, shard] : shards) AddFile(shard);
-  for (const auto& [tensor, file] : map->items()) {
-    const std::string& shard = shards.at(file.get<std::string>());
-    const StoredTensor* stored = Find(tensor);
-    if (stored == nullptr || FileOf(*stored) != shard) {
-      std::string message = shard + ": tensor " + Quoted(tensor);
-      message.append(" is missing, though ").append(path).append(" says that it is there");
-      throw BackendError(LS_INVALID_ARGUMENT, message);
-    }
-  }
-  for (const auto& [tensor, stored] : tensors_) {
-    if (!map->contains(tensor)) {
-      throw BackendError(LS_INVALID_ARGUMENT,
-                         FileOf(*stored) + ": tensor " + Quoted(tensor) + " is not in " + path);
-    }
-  }
-}
-
-bool Checkpoint::IsUnchanged() const {
-  return std::all_of(files_.begin(), files_.end(), [](const auto& file) {
-    struct stat status = {};
-    return stat(file->path().c_str(), &status) == 0 && StampOf(status) == file->stamp();
-  });
-}
-
-void Checkpoint::RequireUnwritten() const {
-  for (const auto& file : files_) file->RequireUnwritten();
-}
-
-const StoredTensor* Checkpoint::Find(std::string_view name) const {
-  const auto it = tensors_.find(name);
-  return it == tensors_.end() ? nullptr : it->second;
-}
-
-const StoredTensor& Checkpoint::Get(std::string_view name, std::span<const int64_t> shape) const {
-  const StoredTensor* tensor = Find(name);
-  if (tensor == nullptr) {
-    throw BackendError(LS_INVALID_ARGUMENT, directory_ + ": tensor " + Quoted(name) +
-                                                " is missing, expected shape " + ShapeText(shape));
-  }
-  if (!std::equal(shape.begin(), shape.end(), tensor->shape.begin(), tensor->shape.end())) {
-    throw BackendError(LS_INVALID_ARGUMENT, FileOf(*tensor) + ": tensor " + Quoted(name) +
-                                                " must have the shape " + ShapeText(shape) +
-                                                ", found " + ShapeText(tensor->shape));
-  }
-  if (!tensor->type) {
-    throw BackendError(LS_INVALID_ARGUMENT, FileOf(*tensor) + ": tensor " + Quoted(name) +
-                                                " must be F32, F16 or BF16, found " +
-                                                tensor->type_name);
-  }
-  return *tensor;
-}
-
-const SafetensorsFile& Checkpoint::Holder(const StoredTensor& tensor) const {
-  return **std::find_if(files_.begin(), files_.end(), [&tensor](const auto& file) {
-    const std::vector<StoredTensor>& tensors = file->tensors();
-    // std::less_equal<> orders all pointers; the operator <= need not.
-    const std::less_equal<> not_after;
-    return !tensors.empty() && not_after(&tensors.front(), &tensor) &&
-           not_after(&tensor, &tensors.back());
-  });
-}
-
-const std::string& Checkpoint::FileOf(const StoredTensor& tensor) const {
-  return Holder(tensor).path();
-}
-
-void Checkpoint::Read(const StoredTensor& tensor, uint64_t first, std::span<std::byte> to,
-                      const Executor& executor) const {
-  Holder(tensor).Read(tensor.offset + first, to, executor);
+  CheckCover(tensors, data_begin, data_bytes, path);
+  return tensors;
 }
 
 }  // namespace longstream

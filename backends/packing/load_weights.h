@@ -2,8 +2,8 @@
 #ifndef LONGSTREAM_BACKENDS_PACKING_LOAD_WEIGHTS_H_
 #define LONGSTREAM_BACKENDS_PACKING_LOAD_WEIGHTS_H_
 
+#include "backends/checkpoint/checkpoint.h"
 #include "backends/checkpoint/load_options.h"
-#include "backends/checkpoint/safetensors.h"
 #include "backends/packing/packed_cache.h"
 #include "backends/spec/model_spec.h"
 #include "backends/spec/model_weights.h"

@@ -12,8 +12,8 @@
 #include <span>
 #include <string>
 
+#include "backends/checkpoint/checkpoint.h"
 #include "backends/checkpoint/load_options.h"
-#include "backends/checkpoint/safetensors.h"
 #include "backends/packing/packed_file.h"
 #include "kernels/core/executor.h"
 #include "kernels/ops/op_table.h"

@@ -24,7 +24,7 @@ std::string Hex(uint64_t number) {
 }
 
 // A hash of samples of the bytes behind the header.
-uint64_t SampleHash(const SafetensorsFile& file) {
+uint64_t SampleHash(const TensorFile& file) {
   const uint64_t begin = file.front().size();
   const uint64_t bytes = file.stamp().bytes - begin;
   std::vector<std::byte> piece;
@@ -56,7 +56,7 @@ std::vector<float> ProbeWeights(int64_t count) {
 
 }  // namespace
 
-std::string SourceLine(const SafetensorsFile& file) {
+std::string SourceLine(const TensorFile& file) {
   const FileStamp& stamp = file.stamp();
   return "file " + Quoted(std::filesystem::path(file.path()).filename().string()) + " of " +
          std::to_string(stamp.bytes) + " bytes, written " + std::to_string(stamp.written_ns) +

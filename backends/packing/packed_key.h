@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "backends/checkpoint/safetensors.h"
+#include "backends/checkpoint/checkpoint.h"
 #include "kernels/ops/op_table.h"
 
 namespace longstream {
@@ -19,7 +19,7 @@ namespace longstream {
 // For them the line has the samples, because the weights of two trainings differ everywhere. The
 // line has neither inode nor device: on network and layered file systems they change with each
 // mount.
-std::string SourceLine(const SafetensorsFile& file);
+std::string SourceLine(const TensorFile& file);
 
 // A hash of a small fixed weight that the kernel library has packed in every type. If the library's
 // layout or quantisation changes, so does the hash, and nobody has to remember to raise a version

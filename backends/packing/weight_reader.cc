@@ -22,22 +22,6 @@ constexpr int64_t kWindowBytes = int64_t{16} << 20;  // bytes of the file that o
 constexpr int64_t kStageElements = int64_t{1} << 21;
 constexpr int64_t kTaskElements = int64_t{1} << 16;  // elements that one task converts
 
-// The parts of a recipe, such as " | name rows | name rows". For a part that is not a whole tensor,
-// or is reordered, the text says so. Rows of zeros have an empty name.
-std::string Names(const std::vector<WeightPart>& parts) {
-  std::string text;
-  for (const WeightPart& part : parts) {
-    text += " | " + part.name + " " + std::to_string(part.rows);
-    if (part.all_rows() != part.rows) {
-      text += " from " + std::to_string(part.first_row) + " of " + std::to_string(part.stored_rows);
-    }
-    if (part.order.empty()) continue;
-    const uint64_t order = HashBytes(std::as_bytes(std::span(part.order)), Executor());
-    text += " in the order of hash " + std::to_string(order);
-  }
-  return text;
-}
-
 // Splits a part's stored rows [first, first + rows) into runs that stay together when the part is
 // reordered. Calls run(first stored row, number of rows, first row after reordering) for each run.
 template <typename Run>
@@ -91,6 +75,21 @@ WeightReader::WeightReader(Mode mode, const Checkpoint& checkpoint, const LoadOp
       device_(device),
       memory_(memory) {}
 
+std::string WeightReader::Names(const std::vector<WeightPart>& parts) const {
+  std::string text;
+  for (const WeightPart& part : parts) {
+    text += " | " + part.name + " " + std::to_string(part.rows);
+    if (part.all_rows() != part.rows) {
+      text += " from " + std::to_string(part.first_row) + " of " + std::to_string(part.stored_rows);
+    }
+    if (const Tensor* tensor = checkpoint_.Find(part.name)) text += checkpoint_.RecipeOf(*tensor);
+    if (part.order.empty()) continue;
+    const uint64_t order = HashBytes(std::as_bytes(std::span(part.order)), Executor());
+    text += " in the order of hash " + std::to_string(order);
+  }
+  return text;
+}
+
 template <typename Fill>
 std::byte* WeightReader::Block(const std::string& recipe, size_t bytes, const Fill& fill) {
   const uint64_t offset = plan_.bytes;
@@ -126,7 +125,7 @@ DType WeightReader::TypeOf(const std::vector<WeightPart>& parts, int64_t k) cons
 
 template <typename Take>
 void WeightReader::ReadPart(const WeightPart& part, int64_t row, DType type, const Take& take) {
-  const StoredTensor& tensor = *checkpoint_.Find(part.name);
+  const Tensor& tensor = *checkpoint_.Find(part.name);
   const auto element_bytes = static_cast<int64_t>(SizeOf(*tensor.type));
   const int64_t rows_at_once = std::max<int64_t>(kWindowBytes / (row * element_bytes), 1);
   const int64_t begin = part.first_row * row;
@@ -316,21 +315,25 @@ const float* WeightReader::Constants(std::span<const float> values) {
 }
 
 void WeightReader::RequireCopy(std::string_view name, std::string_view original) {
-  const StoredTensor* copy = checkpoint_.Find(name);
+  const Tensor* copy = checkpoint_.Find(name);
   if (copy == nullptr) return;
   read_.emplace(name);
   if (mode_ == Mode::kCheck) {
     plan_.recipes.append(name).append(" equals ").append(original).append("\n");
   }
   if (mode_ != Mode::kPack) return;
-  const StoredTensor& first = *checkpoint_.Find(original);
-  bool same = copy->type_name == first.type_name && copy->shape == first.shape;
-  constexpr size_t kHalf = kWindowBytes / 2;
-  buffer_.resize(std::max(buffer_.size(), 2 * kHalf));
-  for (uint64_t begin = 0; same && begin < first.num_bytes; begin += kHalf) {
-    const size_t count = std::min<uint64_t>(kHalf, first.num_bytes - begin);
+  const Tensor& first = *checkpoint_.Find(original);
+  bool same =
+      copy->type == first.type && copy->type_name == first.type_name && copy->shape == first.shape;
+  // Whole rows, because a computed tensor is read in rows.
+  const uint64_t row_bytes = std::max<uint64_t>(
+      first.num_bytes / std::max<uint64_t>(first.shape.empty() ? 1 : first.shape.front(), 1), 1);
+  const uint64_t piece = std::max<uint64_t>(kWindowBytes / 2 / row_bytes, 1) * row_bytes;
+  buffer_.resize(std::max<size_t>(buffer_.size(), 2 * std::min(piece, first.num_bytes)));
+  for (uint64_t begin = 0; same && begin < first.num_bytes; begin += piece) {
+    const size_t count = std::min<uint64_t>(piece, first.num_bytes - begin);
     const std::span<std::byte> one = std::span(buffer_).first(count);
-    const std::span<std::byte> other = std::span(buffer_).subspan(kHalf, count);
+    const std::span<std::byte> other = std::span(buffer_).subspan(count, count);
     checkpoint_.Read(*copy, begin, one, executor_);
     checkpoint_.Read(first, begin, other, executor_);
     same = std::memcmp(one.data(), other.data(), count) == 0;

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "backends/checkpoint/checkpoint.h"
 #include "backends/checkpoint/load_options.h"
-#include "backends/checkpoint/safetensors.h"
 #include "backends/packing/packed_cache.h"
 #include "backends/spec/weight_source.h"
 #include "kernels/core/device.h"
@@ -63,6 +63,9 @@ class WeightReader final : public WeightSource {
   WeightTotals totals() const;
 
  private:
+  // The parts of a recipe, such as " | name rows | name rows". For a part that is not a whole
+  // tensor, or is reordered or computed, the text says so. Rows of zeros have an empty name.
+  std::string Names(const std::vector<WeightPart>& parts) const;
   // Takes the next block, of `bytes` bytes; `recipe` says how it is made. Returns its address. In
   // kPack, calls fill(destination) with zeroed host memory.
   template <typename Fill>
@@ -72,7 +75,7 @@ class WeightReader final : public WeightSource {
   PackedWeight Packed(const std::vector<WeightPart>& parts, int64_t k, DType type);
   // Elements [first, first + count) of a tensor, at `data`: whole rows, aligned.
   struct Window {
-    const StoredTensor& tensor;
+    const Tensor& tensor;
     int64_t first;
     int64_t count;
     const std::byte* data;

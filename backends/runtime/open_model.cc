@@ -4,9 +4,9 @@
 #include <string>
 #include <utility>
 
+#include "backends/checkpoint/checkpoint.h"
 #include "backends/checkpoint/config.h"
 #include "backends/checkpoint/load_options.h"
-#include "backends/checkpoint/safetensors.h"
 #include "backends/errors/error.h"
 #include "backends/model/layers.h"
 #include "backends/packing/load_weights.h"

@@ -1,11 +1,12 @@
 // Checkpoint: one file, shards with an index, and errors in both.
+#include "backends/checkpoint/checkpoint.h"
+
 #include <gtest/gtest.h>
 
 #include <array>
 #include <filesystem>
 #include <string>
 
-#include "backends/checkpoint/safetensors.h"
 #include "tests/backends/checkpoint/checkpoint_files.h"
 #include "tests/backends/checkpoint/expect_error.h"
 #include "tests/temporary_directory.h"
@@ -42,7 +43,7 @@ TEST_F(CheckpointTest, SingleFile) {
   EXPECT_EQ(checkpoint.tensors().size(), 2u);
   EXPECT_EQ(checkpoint.tensors().begin()->first, "a");
   EXPECT_EQ(checkpoint.Find("c"), nullptr);
-  const StoredTensor& a = checkpoint.Get("a", std::array<int64_t, 2>{1, 3});
+  const Tensor& a = checkpoint.Get("a", std::array<int64_t, 2>{1, 3});
   EXPECT_EQ(checkpoint.FileOf(a), In("model.safetensors"));
 }
 

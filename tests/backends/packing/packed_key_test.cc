@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "backends/checkpoint/safetensors.h"
 #include "kernels/reference/reference_ops.h"
 #include "tests/backends/checkpoint/checkpoint_files.h"
 #include "tests/temporary_directory.h"

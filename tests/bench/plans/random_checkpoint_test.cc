@@ -72,7 +72,7 @@ TEST(RandomCheckpointTest, LoadsAndItsNumbersHaveTheirVariance) {
   EXPECT_EQ(weights.embedding.type, DType::kBF16);
   for (int64_t i = 0; i < spec.width; ++i) EXPECT_NEAR(weights.final_norm.weight[i], 1.0f, 0.11f);
 
-  const StoredTensor& embedding =
+  const Tensor& embedding =
       checkpoint.Get("model.embed_tokens.weight", std::vector<int64_t>{300, 64});
   double sum = 0, squares = 0;
   constexpr int kCount = 300 * 64;
