@@ -58,6 +58,13 @@ float LargestOf(DType type) {
   return type == DType::kBF16 ? 0x1.fep127f : LargestWeight(type);
 }
 
+// The type in which a tensor is read if the model stores it as `type`: groups if they can be kept.
+DType SourceType(const Tensor& tensor, DType type) {
+  const bool kept = tensor.groups &&
+                    (tensor.groups == type || (tensor.groups == DType::kI4 && type == DType::kI8));
+  return kept ? *tensor.groups : *tensor.type;
+}
+
 // Old checkpoints carry buffers of rotary embeddings. Every reader computes them, so they are not
 // read.
 bool IsHarmlessTensor(std::string_view name) { return name.ends_with("rotary_emb.inv_freq"); }
@@ -113,24 +120,27 @@ std::byte* WeightReader::Block(const std::string& recipe, size_t bytes, const Fi
 }
 
 DType WeightReader::TypeOf(const std::vector<WeightPart>& parts, int64_t k) const {
-  const auto stored = [&](const WeightPart& part) {
-    return *checkpoint_.Get(part.name, std::array{part.all_rows(), k}).type;
-  };
+  std::vector<DType> own;
+  for (const WeightPart& part : parts) {
+    const Tensor& tensor = checkpoint_.Get(part.name, std::array{part.all_rows(), k});
+    own.push_back(tensor.groups.value_or(*tensor.type));
+  }
   if (options_.weights()) return *options_.weights();
-  const DType first = stored(parts.front());
-  const bool same = std::all_of(parts.begin(), parts.end(),
-                                [&](const WeightPart& part) { return stored(part) == first; });
-  return same ? first : DType::kF32;
+  if (std::count(own.begin(), own.end(), own.front()) == std::ssize(own)) return own.front();
+  return std::all_of(own.begin(), own.end(), IsQuantised) ? DType::kI8 : DType::kF32;
 }
 
 template <typename Take>
 void WeightReader::ReadPart(const WeightPart& part, int64_t row, DType type, const Take& take) {
   const Tensor& tensor = *checkpoint_.Find(part.name);
-  const auto element_bytes = static_cast<int64_t>(SizeOf(*tensor.type));
-  const int64_t rows_at_once = std::max<int64_t>(kWindowBytes / (row * element_bytes), 1);
+  const DType source = SourceType(tensor, type);
+  const int64_t row_bytes = IsQuantised(source)
+                                ? NumGroups(row) * static_cast<int64_t>(sizeof(WeightGroup))
+                                : row * static_cast<int64_t>(SizeOf(source));
+  const int64_t rows_at_once = std::max<int64_t>(kWindowBytes / row_bytes, 1);
   const int64_t begin = part.first_row * row;
   const int64_t end = begin + part.rows * row;
-  const auto byte = [&](int64_t element) { return static_cast<size_t>(element * element_bytes); };
+  const auto byte = [&](int64_t element) { return static_cast<size_t>(element / row * row_bytes); };
   // Only whole pieces are hashed here. The rest of a window waits for the next window.
   constexpr size_t kPiece = RunningHash::kPieceBytes;
   RunningHash bytes_hash(byte(end - begin));
@@ -139,8 +149,13 @@ void WeightReader::ReadPart(const WeightPart& part, int64_t row, DType type, con
     const int64_t count = std::min(rows_at_once * row, end - first);
     buffer_.resize(std::max(buffer_.size(), kPiece + byte(count)));
     const std::span<std::byte> window = std::span(buffer_).subspan(kPiece, byte(count));
-    checkpoint_.Read(tensor, byte(first), window, executor_);
-    take(Window{tensor, first, count, window.data()});
+    if (IsQuantised(source)) {
+      checkpoint_.ReadGroups(tensor, first / row, count / row,
+                             reinterpret_cast<WeightGroup*>(window.data()), executor_);
+    } else {
+      checkpoint_.Read(tensor, byte(first), window, executor_);
+    }
+    take(Window{tensor, source, row, row_bytes, first, count, window.data()});
     const size_t unhashed = waiting + window.size();
     const size_t ready = first + count == end ? unhashed : unhashed / kPiece * kPiece;
     bytes_hash.Add({window.data() - waiting, ready}, executor_);
@@ -150,7 +165,7 @@ void WeightReader::ReadPart(const WeightPart& part, int64_t row, DType type, con
   num_parameters_ += static_cast<uint64_t>(end - begin);
   uint64_t hash = bytes_hash.value();
   for (const int64_t extent : tensor.shape) hash = HashAppend(hash, static_cast<uint64_t>(extent));
-  hash = HashAppend(hash, NameOf(*tensor.type));
+  hash = HashAppend(hash, NameOf(source));
   const bool whole = part.rows == part.all_rows();
   const std::string from = whole ? "" : " from " + std::to_string(part.first_row);
   hashes_[tensor.name + from] = HashAppend(hash, NameOf(type));
@@ -169,7 +184,7 @@ void WeightReader::ScanElements(const Window& window, int64_t begin, int64_t cou
     if (lost[static_cast<size_t>(task)] < 0) continue;
     const int64_t element = begin + task * kTaskElements + lost[static_cast<size_t>(task)];
     float number = 0;
-    Convert(window.At(element), *window.tensor.type, 1, DType::kF32, &number);
+    Convert(window.At(element), window.type, 1, DType::kF32, &number);
     char text[64];
     std::snprintf(text, sizeof(text), "%g, beyond +-%g of ", number, LargestOf(type));
     throw BackendError(LS_INVALID_ARGUMENT, checkpoint_.FileOf(window.tensor) + ": tensor " +
@@ -182,7 +197,7 @@ void WeightReader::ScanElements(const Window& window, int64_t begin, int64_t cou
 void WeightReader::ConvertElements(const Window& window, int64_t begin, int64_t count, DType type,
                                    std::byte* destination) {
   ScanElements(window, begin, count, type, [&](int64_t first, int64_t piece) {
-    return Convert(window.At(first), *window.tensor.type, piece, type,
+    return Convert(window.At(first), window.type, piece, type,
                    destination + (first - begin) * static_cast<int64_t>(SizeOf(type)));
   });
 }
@@ -202,9 +217,9 @@ void WeightReader::Pack(const Window& window, int64_t first, int64_t rows, int64
   args.type = weight.type;
   args.n = weight.n;
   args.k = weight.k;
-  const DType stored = *window.tensor.type;
+  const DType stored = window.type;
   const int64_t begin = first * weight.k;
-  if (IsQuantised(weight.type)) {
+  if (IsQuantised(weight.type) && !IsQuantised(stored)) {
     ScanElements(window, begin, rows * weight.k, weight.type, [&](int64_t from, int64_t count) {
       return FirstBeyond(window.At(from), stored, count, LargestWeight(weight.type));
     });

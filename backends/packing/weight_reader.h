@@ -43,7 +43,9 @@ class WeightReader final : public WeightSource {
                std::byte* memory = nullptr);
 
   // The type of the result is the type that the options ask for. If they ask for none, it is the
-  // parts' own type, or f32 if the parts have different types.
+  // parts' own type: the type of their groups, or of their elements. If the parts have different
+  // types, it is int8 if all of them have groups, else f32. Groups that the result can hold are
+  // packed as they are.
   PackedWeight Projection(const std::vector<WeightPart>& parts, int64_t k) override;
   std::pair<PackedWeight, PackedWeight> Pair(const WeightPart& first, const WeightPart& second,
                                              int64_t k) override;
@@ -73,15 +75,22 @@ class WeightReader final : public WeightSource {
   // The type in which parts [rows, k] are packed.
   DType TypeOf(const std::vector<WeightPart>& parts, int64_t k) const;
   PackedWeight Packed(const std::vector<WeightPart>& parts, int64_t k, DType type);
-  // Elements [first, first + count) of a tensor, at `data`: whole rows, aligned.
+  // Elements [first, first + count) of a tensor, at `data`: whole rows, aligned. If `type` is int8
+  // or int4, `data` has WeightGroups.
   struct Window {
     const Tensor& tensor;
+    DType type;
+    int64_t row;        // elements of a row
+    int64_t row_bytes;  // at `data`
     int64_t first;
     int64_t count;
     const std::byte* data;
 
+    // REQUIRES, of groups: a row begins with the element.
     const std::byte* At(int64_t element) const {
-      return data + (element - first) * static_cast<int64_t>(SizeOf(*tensor.type));
+      const int64_t distance = element - first;
+      return data + (IsQuantised(type) ? distance / row * row_bytes
+                                       : distance * static_cast<int64_t>(SizeOf(type)));
     }
   };
   // Reads a part, whose rows have `row` elements and which the model stores as `type`. Calls

@@ -53,6 +53,16 @@ void PackLanes<BF16, BF16>(const BF16* rows, int64_t k, int64_t begin, int64_t e
   }
 }
 
+// The number of elements of a source's row of k inputs.
+template <typename Source>
+LONGSTREAM_INLINE int64_t RowElements(int64_t k) {
+  return k;
+}
+template <>
+LONGSTREAM_INLINE int64_t RowElements<WeightGroup>(int64_t k) {
+  return NumGroups(k);
+}
+
 // Calls body(panel, rows, begin, end) for every panel that gets rows of the source. These rows
 // become the lanes [begin, end) of the panel; the first of them is at `rows`.
 template <typename Source, typename Body>
@@ -66,8 +76,8 @@ LONGSTREAM_INLINE void ForEachPanel(const Executor& executor, const PackArgs& ar
     const int64_t origin = panel * kPanelOutputs;  // the output of lane 0
     const int64_t begin = origin < args.first_row ? args.first_row - origin : 0;
     const int64_t end = end_row - origin < kPanelOutputs ? end_row - origin : kPanelOutputs;
-    const Source* rows =
-        static_cast<const Source*>(args.source) + (origin + begin - args.first_row) * args.k;
+    const Source* rows = static_cast<const Source*>(args.source) +
+                         (origin + begin - args.first_row) * RowElements<Source>(args.k);
     body(panel, rows, begin, end);
   });
 }
@@ -128,11 +138,13 @@ LONGSTREAM_INLINE void StoreGroups(DType type, const LaneGroups& groups, const P
   }
 }
 
-// Quantises `count` inputs of each lane of `lanes` as one group. `row` points to the first of these
-// inputs in the row of lane lanes.begin.
+// Quantises the inputs [first, first + 32) of each lane of `lanes` as one group. `rows` is the row
+// of lane lanes.begin.
 template <typename Source>
-void PackGroup(const PackArgs& args, const PanelLanes& lanes, const Source* row, int64_t count,
+void PackGroup(const PackArgs& args, const PanelLanes& lanes, const Source* rows, int64_t first,
                uint8_t* to) {
+  const int64_t count = args.k - first < kGroupInputs ? args.k - first : kGroupInputs;
+  const Source* row = rows + first;
   float weights[kGroupInputs][kNativeLanes] = {};
   for (int64_t lane = lanes.begin; lane < lanes.end; ++lane) {
     for (int64_t i = 0; i < count; ++i) Convert(row[i], weights[i][lane - lanes.first]);
@@ -143,18 +155,35 @@ void PackGroup(const PackArgs& args, const PanelLanes& lanes, const Source* row,
   StoreGroups(args.type, groups, lanes, to);
 }
 
+// Takes the groups of the source as they are.
+template <>
+void PackGroup<WeightGroup>(const PackArgs& args, const PanelLanes& lanes, const WeightGroup* rows,
+                            int64_t first, uint8_t* to) {
+  const int64_t stride = NumGroups(args.k);
+  const WeightGroup* group = rows + first / kGroupInputs;
+  int32_t values[kGroupInputs][kNativeLanes] = {};
+  LaneGroups groups;
+  for (int64_t lane = lanes.begin - lanes.first; lane < lanes.end - lanes.first; ++lane) {
+    groups.scales[lane] = group->scale;
+    for (int64_t i = 0; i < kGroupInputs; ++i) values[i][lane] = group->values[i];
+    group += stride;
+  }
+  __builtin_memcpy(groups.values, values, sizeof(values));
+  StoreGroups(args.type, groups, lanes, to);
+}
+
 template <typename Source>
 void PackGroups(const Executor& executor, const PackArgs& args) {
   ForEachPanel<Source>(
       executor, args, [&](int64_t panel, const Source* rows, int64_t begin, int64_t end) {
         auto* to = reinterpret_cast<uint8_t*>(PanelOf(args, panel));
         for (int64_t k = 0; k < args.k; k += kGroupInputs) {
-          const int64_t count = args.k - k < kGroupInputs ? args.k - k : kGroupInputs;
           for (int64_t first = begin / kNativeLanes * kNativeLanes; first < end;
                first += kNativeLanes) {
             const int64_t from = first < begin ? begin : first;
             const int64_t past = first + kNativeLanes < end ? first + kNativeLanes : end;
-            PackGroup(args, {first, from, past}, rows + (from - begin) * args.k + k, count, to);
+            PackGroup(args, {first, from, past},
+                      rows + (from - begin) * RowElements<Source>(args.k), k, to);
           }
           to += GroupBytes(args.type);
         }
@@ -185,7 +214,8 @@ void Pack(const Executor& executor, const PackArgs& args) {
     case DType::kI4:
       if (args.source_type == DType::kF32) return PackGroups<float>(executor, args);
       if (args.source_type == DType::kF16) return PackGroups<F16>(executor, args);
-      return PackGroups<BF16>(executor, args);
+      if (args.source_type == DType::kBF16) return PackGroups<BF16>(executor, args);
+      return PackGroups<WeightGroup>(executor, args);
   }
 }
 

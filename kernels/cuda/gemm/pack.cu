@@ -60,7 +60,25 @@ void PackGroups(const PackArgs& args, const From* from, int64_t to_row) {
   }
 }
 
+// Takes the groups of a source's row as they are.
+void CopyGroups(const PackArgs& args, const WeightGroup* from, int64_t to_row) {
+  const int64_t stride = WeightStride(args.type, args.k);
+  const int64_t groups = stride / kGroupInputs;
+  const int64_t row_bytes = RowBytes(args.type, stride);
+  auto* rows = static_cast<uint8_t*>(args.destination);
+  uint8_t* bytes = rows + to_row * row_bytes;
+  F16* scales = reinterpret_cast<F16*>(rows + args.n * row_bytes) + to_row * groups;
+  for (int64_t group = 0; group < NumGroups(args.k); ++group) {
+    scales[group] = from[group].scale;
+    StoreGroup(args.type, from[group], group * kGroupInputs, bytes);
+  }
+}
+
 void PackQuantisedRow(const PackArgs& args, int64_t row) {
+  if (IsQuantised(args.source_type)) {
+    const auto* source = static_cast<const WeightGroup*>(args.source) + row * NumGroups(args.k);
+    return CopyGroups(args, source, args.first_row + row);
+  }
   ForType(args.source_type, [&](auto element) {
     const auto* source = static_cast<const decltype(element)*>(args.source) + row * args.k;
     PackGroups(args, source, args.first_row + row);

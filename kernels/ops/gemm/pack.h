@@ -19,15 +19,19 @@ using PackedBytesFunction = size_t (*)(DType type, int64_t n, int64_t k);
 // destination (Q, K and V become one projection). Each call names the first output row of its
 // source.
 struct PackArgs {
-  const void* source = nullptr;     // [num_rows, k] row-major, as the checkpoint stores it
-  DType source_type = DType::kF32;  // f32, f16 or bf16
+  const void* source = nullptr;  // [num_rows, k] row-major, as the checkpoint stores it; if it is
+                                 // int8 or int4: WeightGroup [num_rows, NumGroups(k)]
+                                 // (core/quantise.h), whose values beyond k are zero
+  DType source_type = DType::kF32;
   int64_t num_rows = 0;
   int64_t first_row = 0;        // the output row of source row 0 in the destination
   void* destination = nullptr;  // [PackedBytes(type, n, k)], 64-byte aligned, zeroed beforehand
   DType type = DType::kF32;     // of the destination. f32 -> bf16 rounds to nearest even; int8 and
-                                // int4 are made by QuantiseGroup (core/quantise.h).
-                                // REQUIRES: source_type == type; or type is f32, int8 or int4; or
-                                // type is bf16 and source_type is f32
+                                // int4 are made by QuantiseGroup (core/quantise.h), or are the
+                                // groups of the source as they are.
+                                // REQUIRES: source_type == type; or type is f32, int8 or int4, and
+                                // source_type is f32, f16 or bf16; or type is bf16 and source_type
+                                // is f32; or type is int8 and source_type is int4
   int64_t n = 0;                // outputs of the destination
   int64_t k = 0;
 };

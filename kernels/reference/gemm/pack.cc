@@ -13,6 +13,10 @@ namespace {
 void PackGroups(const PackArgs& args) {
   const int64_t groups = NumGroups(args.k);
   auto* to = static_cast<WeightGroup*>(args.destination) + args.first_row * groups;
+  if (IsQuantised(args.source_type)) {
+    std::copy_n(static_cast<const WeightGroup*>(args.source), args.num_rows * groups, to);
+    return;
+  }
   for (int64_t row = 0; row < args.num_rows; ++row) {
     for (int64_t first = 0; first < args.k; first += kGroupInputs) {
       const int64_t count = std::min(kGroupInputs, args.k - first);

@@ -97,6 +97,80 @@ TEST_P(PackTest, RoundTripOfGroups) {
   EXPECT_EQ(ops().packed_bytes(DType::kI4, 256, 1024), size_t{256 * 1024 * 9 / 16});
 }
 
+// Groups of the least and the greatest values, with scales of either sign and subnormal ones.
+// Values beyond k are zero.
+std::vector<WeightGroup> RandomGroups(DType type, int64_t n, int64_t k, Random& random) {
+  std::vector<WeightGroup> groups(static_cast<size_t>(n * NumGroups(k)));
+  const int least = type == DType::kI8 ? -127 : -8, greatest = type == DType::kI8 ? 127 : 7;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const int64_t first = static_cast<int64_t>(i) % NumGroups(k) * kGroupInputs;
+    groups[i].scale = {
+        static_cast<uint16_t>(random.Integer(0, 0x3fff) + 0x8000 * random.Integer(0, 1))};
+    for (int64_t j = 0; j < std::min(kGroupInputs, k - first); ++j) {
+      groups[i].values[j] = static_cast<int8_t>(random.Integer(least, greatest));
+    }
+  }
+  return groups;
+}
+
+// Groups of a source are packed as they are, in the same places as quantised weights, from several
+// sources and into panels that they do not fill.
+TEST_P(PackTest, GroupsOfTheSourceAreKept) {
+  Random random(11);
+  const std::pair<DType, DType> conversions[] = {
+      {DType::kI8, DType::kI8}, {DType::kI4, DType::kI4}, {DType::kI4, DType::kI8}};
+  for (const auto& [from, to] : conversions) {
+    for (int64_t n : kOddSizes) {
+      for (int64_t k : kOddSizes) {
+        const std::vector<WeightGroup> groups = RandomGroups(from, n, k, random);
+        for (const OpTable* table : {&ops(), &reference()}) {
+          Buffer packed(table->packed_bytes(to, n, k));
+          std::memset(packed.data(), 0, packed.size());
+          const int64_t cut = n / 3;
+          table->pack(ExecutorOf(2), {groups.data(), from, cut, 0, packed.data(), to, n, k});
+          table->pack(ExecutorOf(2), {groups.data() + cut * NumGroups(k), from, n - cut, cut,
+                                      packed.data(), to, n, k});
+          const OwnedMatrix rows = Unpack(*table, {packed.data(), to, n, k});
+          for (int64_t r = 0; r < n; ++r) {
+            for (int64_t c = 0; c < k; ++c) {
+              const WeightGroup& group =
+                  groups[static_cast<size_t>(r * NumGroups(k) + c / kGroupInputs)];
+              ASSERT_EQ(rows.at(r, c), ToF32(group.scale) * group.values[c % kGroupInputs])
+                  << table->name << " " << NameOf(from) << " to " << NameOf(to) << " [" << n << ", "
+                  << k << "] at " << r << ", " << c;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// A weight that is quantised and packed as groups has the bytes that packing the weight itself
+// gives.
+TEST_P(PackTest, QuantisedGroupsGiveTheBytesOfTheirWeights) {
+  Random random(12);
+  constexpr int64_t kN = 70, kK = 75;
+  for (DType type : {DType::kI8, DType::kI4}) {
+    OwnedWeight source(kN, kK, DType::kF32, random);
+    std::vector<WeightGroup> groups;
+    for (int64_t r = 0; r < kN; ++r) {
+      for (int64_t first = 0; first < kK; first += kGroupInputs) {
+        const int64_t count = std::min(kGroupInputs, kK - first);
+        const auto* row = static_cast<const float*>(source.source()) + r * kK + first;
+        groups.push_back(QuantiseGroup(type, row, count));
+      }
+    }
+    const size_t bytes = ops().packed_bytes(type, kN, kK);
+    Buffer packed[2] = {Buffer(bytes), Buffer(bytes)};
+    for (Buffer& buffer : packed) std::memset(buffer.data(), 0, bytes);
+    ops().pack(ExecutorOf(2),
+               {source.source(), DType::kF32, kN, 0, packed[0].data(), type, kN, kK});
+    ops().pack(ExecutorOf(2), {groups.data(), type, kN, 0, packed[1].data(), type, kN, kK});
+    EXPECT_EQ(std::memcmp(packed[0].data(), packed[1].data(), bytes), 0) << NameOf(type);
+  }
+}
+
 // Several sources, such as Q, K and V, become one weight. They begin at rows that are no multiple
 // of a panel.
 TEST_P(PackTest, SeveralSourcesGiveTheBytesOfOne) {
