@@ -140,7 +140,7 @@ def add_config(writer, config):
     writer.add_feed_forward_length(config["intermediate_size"])
     writer.add_head_count(config["num_attention_heads"])
     writer.add_head_count_kv(config["num_key_value_heads"])
-    if "head_dim" in config and architecture != "granite":
+    if "head_dim" in config:
         width = config["head_dim"]
         writer.add_key_length(width)
         writer.add_value_length(width)
