@@ -4,8 +4,9 @@
 #include "backends/checkpoint/gguf/gguf_architectures.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
+#include <iterator>
+#include <utility>
+#include <vector>
 
 namespace longstream {
 namespace {
@@ -207,31 +208,6 @@ constexpr GgufArchitecture kArchitectures[] = {
 };
 
 }  // namespace
-
-void ConfigWriter::AddText(std::string_view key, std::string_view json) {
-  if (!members_.empty()) members_ += ", ";
-  members_.append("\"").append(key).append("\": ").append(json);
-}
-
-void ConfigWriter::AddStrings(std::string_view key, const std::vector<std::string_view>& texts) {
-  std::string list;
-  for (const std::string_view text : texts) {
-    list.append(list.empty() ? "\"" : ", \"").append(text).append("\"");
-  }
-  AddText(key, "[" + list + "]");
-}
-
-void ConfigWriter::AddNumbers(std::string_view key, const std::vector<float>& numbers) {
-  std::string list;
-  for (const float number : numbers) {
-    char text[64];
-    const auto [end, error] = std::to_chars(text, text + sizeof(text), number);
-    if (!list.empty()) list += ", ";
-    // JSON has no infinities. A reader refuses a string here.
-    list += std::isfinite(number) ? std::string(text, end) : "\"not finite\"";
-  }
-  AddText(key, "[" + list + "]");
-}
 
 const GgufArchitecture* FindGgufArchitecture(std::string_view name) {
   const auto* const found =

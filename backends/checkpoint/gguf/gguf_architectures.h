@@ -3,38 +3,15 @@
 #define LONGSTREAM_BACKENDS_CHECKPOINT_GGUF_GGUF_ARCHITECTURES_H_
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "backends/checkpoint/gguf/config_writer.h"
 #include "backends/checkpoint/gguf/gguf_metadata.h"
 #include "backends/checkpoint/gguf/gguf_names.h"
 
 namespace longstream {
-
-// Writes the members of a JSON object. Keys and strings are constants of the code, so nothing needs
-// escaping.
-class ConfigWriter {
- public:
-  void Add(std::string_view key, int64_t number) { AddText(key, std::to_string(number)); }
-  void AddBool(std::string_view key, bool value) { AddText(key, value ? "true" : "false"); }
-  void AddString(std::string_view key, std::string_view text) {
-    AddText(key, "\"" + std::string(text) + "\"");
-  }
-  void AddStrings(std::string_view key, const std::vector<std::string_view>& texts);
-  void AddNumbers(std::string_view key, const std::vector<float>& numbers);
-  void AddObject(std::string_view key, const ConfigWriter& object) { AddText(key, object.Text()); }
-  // `json` is a value as JSON text.
-  void AddText(std::string_view key, std::string_view json);
-
-  std::string Text() const { return "{" + members_ + "}"; }
-  bool empty() const { return members_.empty(); }
-
- private:
-  std::string members_;
-};
 
 // The model whose config is being written.
 struct ConfigOfModel {

@@ -1,0 +1,113 @@
+"""Writes tests/golden/gguf/tokenizers: tokenizers of tests/golden/tokenizer in the metadata of GGUF
+files, as llama.cpp's conversion writes them. Their ids must be those of the tokenizer that was
+converted (tests/golden/tokenizer/<name>/cases.json).
+
+    python gguf_tokenizers.py [--out ../../tests/golden/gguf/tokenizers]
+"""
+
+import argparse
+import json
+import pathlib
+
+import gguf
+import sentencepiece
+from gguf import TokenType
+from sentencepiece import sentencepiece_model_pb2
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden"
+# The names that the conversion gives to the splits of these tokenizers.
+BYTE_LEVEL = {
+    "llama3": "llama-bpe", "qwen3": "qwen2", "gpt2": "gpt-2", "cohere2": "command-r",
+    "exaone4": "exaone4", "tekken": "tekken", "olmo3": "dbrx", "gpt_oss": "gpt-4o",
+}
+# Not spm_mistral: the metadata cannot say that its texts get a space at the beginning only
+# ("legacy": false).
+SENTENCE_PIECE = ("spm_llama", "spm_gemma")
+TEMPLATE = "{% for m in messages %}{{ bos_token }}{{ m['content'] }}{{ eos_token }}{% endfor %}"
+TOOL_TEMPLATE = "{{ tools | length }}"
+
+
+def looks_special(text):
+    """The conversion takes these for control tokens, whatever their flag says."""
+    return text.startswith("<|") and text.endswith("|>")
+
+
+def add_byte_level(writer, name):
+    tokenizer = json.loads((GOLDEN / "tokenizer" / name / "tokenizer.json").read_text())
+    by_id = {i: (text, TokenType.NORMAL) for text, i in tokenizer["model"]["vocab"].items()}
+    for token in tokenizer["added_tokens"]:
+        special = token["special"] or looks_special(token["content"])
+        kind = TokenType.CONTROL if special else TokenType.USER_DEFINED
+        by_id[token["id"]] = (token["content"], kind)
+    size = max(by_id) + 3  # a model's vocabulary is often larger
+    tokens = [by_id.get(i, (f"[PAD{i}]", TokenType.UNUSED)) for i in range(size)]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(BYTE_LEVEL[name])
+    writer.add_token_list([text for text, _ in tokens])
+    writer.add_token_types([kind for _, kind in tokens])
+    merges = [m if isinstance(m, str) else " ".join(m) for m in tokenizer["model"]["merges"]]
+    writer.add_token_merges([merge for merge in merges if not merge.startswith("#version")])
+    control = [i for i, (_, kind) in enumerate(tokens) if kind == TokenType.CONTROL]
+    if control:
+        writer.add_bos_token_id(control[0])
+        writer.add_eos_token_id(control[-1])
+
+
+def add_sentence_piece(writer, name):
+    directory = GOLDEN / "tokenizer" / name
+    model = sentencepiece.SentencePieceProcessor(model_file=str(directory / "tokenizer.model"))
+    config = json.loads((directory / "tokenizer_config.json").read_text())
+    added = {int(i): token for i, token in config.get("added_tokens_decoder", {}).items()}
+    size = max([model.vocab_size(), *[i + 1 for i in added]])
+    tokens = [f"[PAD{i}]" for i in range(size)]
+    scores, kinds = [-10000.0] * size, [TokenType.UNUSED] * size
+    for i in range(model.vocab_size()):
+        tokens[i], scores[i], kinds[i] = model.IdToPiece(i), model.GetScore(i), TokenType.NORMAL
+        for kind, is_kind in ((TokenType.UNKNOWN, model.IsUnknown), (TokenType.CONTROL, model.IsControl),
+                              (TokenType.UNUSED, model.IsUnused), (TokenType.BYTE, model.IsByte)):
+            if is_kind(i):
+                kinds[i] = kind
+                break
+    # The conversion does not see which pieces are user-defined symbols. Gemma's
+    # tokenizer_config.json lists them as added tokens.
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model.serialized_model_proto())
+    for i, piece in enumerate(proto.pieces):
+        if piece.type == piece.USER_DEFINED:
+            added[i] = {"content": piece.piece}
+    for i, token in added.items():
+        special = token.get("special") or looks_special(token["content"])
+        tokens[i], scores[i] = token["content"].replace("\u2581", " "), -1000.0
+        kinds[i] = TokenType.CONTROL if special else TokenType.USER_DEFINED
+    writer.add_tokenizer_model("llama")
+    writer.add_tokenizer_pre("default")
+    writer.add_token_list(tokens)
+    writer.add_token_scores(scores)
+    writer.add_token_types(kinds)
+    writer.add_bos_token_id(model.bos_id())
+    writer.add_eos_token_id(model.eos_id())
+    writer.add_unk_token_id(model.unk_id())
+    if name == "spm_gemma":
+        writer.add_add_space_prefix(False)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=pathlib.Path, default=GOLDEN / "gguf" / "tokenizers")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    for name in (*BYTE_LEVEL, *SENTENCE_PIECE):
+        writer = gguf.GGUFWriter(args.out / f"{name}.gguf", "llama")
+        if name in BYTE_LEVEL:
+            add_byte_level(writer, name)
+        else:
+            add_sentence_piece(writer, name)
+        writer.add_chat_template(
+            [{"name": "default", "template": TEMPLATE}, {"name": "tool_use", "template": TOOL_TEMPLATE}]
+            if name == "qwen3" else TEMPLATE)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.close()
+
+
+if __name__ == "__main__":
+    main()
