@@ -63,7 +63,7 @@ void Checkpoint::AddFile(std::unique_ptr<TensorFile> file) {
                                                   " is in another shard too, " +
                                                   FileOf(*Find(tensor.name)));
     }
-    sources_[&tensor] = {&added, tensor.offset, nullptr};
+    sources_[&tensor] = {{&added, &tensor}, nullptr};
   }
 }
 
@@ -77,7 +77,7 @@ void Checkpoint::AddComputed(std::unique_ptr<ComputedTensor> computed,
                                                 FileOf(*Find(tensor.name)) +
                                                 ", and in a form that it is computed from");
   }
-  sources_[&tensor] = {nullptr, 0, computed.get()};
+  sources_[&tensor] = {{}, computed.get()};
   computed_.push_back(std::move(computed));
 }
 
@@ -118,6 +118,11 @@ void Checkpoint::ReadIndex(const std::string& path) {
   }
 }
 
+void Checkpoint::Remove(std::string_view name) {
+  const auto found = tensors_.find(name);
+  if (found != tensors_.end()) tensors_.erase(found);
+}
+
 bool Checkpoint::IsUnchanged() const {
   return std::all_of(files_.begin(), files_.end(),
                      [](const auto& file) { return file->IsUnchanged(); });
@@ -130,6 +135,12 @@ void Checkpoint::RequireUnwritten() const {
 const Tensor* Checkpoint::Find(std::string_view name) const {
   const auto it = tensors_.find(name);
   return it == tensors_.end() ? nullptr : it->second;
+}
+
+std::optional<StoredPart> Checkpoint::FindStored(std::string_view name) const {
+  const Tensor* tensor = Find(name);
+  if (tensor == nullptr || SourceOf(*tensor).computed != nullptr) return std::nullopt;
+  return SourceOf(*tensor).stored;
 }
 
 const Tensor& Checkpoint::Get(std::string_view name, std::span<const int64_t> shape) const {
@@ -157,7 +168,7 @@ const Checkpoint::Source& Checkpoint::SourceOf(const Tensor& tensor) const {
 
 const std::string& Checkpoint::FileOf(const Tensor& tensor) const {
   const Source& source = SourceOf(tensor);
-  return source.computed != nullptr ? source.computed->path() : source.file->path();
+  return source.computed != nullptr ? source.computed->path() : source.stored.file->path();
 }
 
 std::string Checkpoint::RecipeOf(const Tensor& tensor) const {
@@ -168,7 +179,9 @@ std::string Checkpoint::RecipeOf(const Tensor& tensor) const {
 void Checkpoint::Read(const Tensor& tensor, uint64_t first, std::span<std::byte> to,
                       const Executor& executor) const {
   const Source& source = SourceOf(tensor);
-  if (source.file != nullptr) return source.file->Read(source.offset + first, to, executor);
+  if (source.computed == nullptr) {
+    return source.stored.file->Read(source.stored.tensor->offset + first, to, executor);
+  }
   if (to.empty()) return;
   // The number of rows is not 0, because the tensor has bytes.
   const uint64_t row_bytes =

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,6 +40,9 @@ class Checkpoint {
   // LS_INVALID_ARGUMENT: there is another tensor of this name.
   void AddComputed(std::unique_ptr<ComputedTensor> computed, std::span<const std::string> parts);
 
+  // Takes a tensor away that has no effect, so that no reader needs to read it.
+  void Remove(std::string_view name);
+
   // What the checkpoint is known by: the directory, or the first GGUF file.
   const std::string& path() const { return path_; }
   // The directory of its files.
@@ -53,6 +57,8 @@ class Checkpoint {
   const std::map<std::string, const Tensor*, std::less<>>& tensors() const { return tensors_; }
   // Returns nullptr if there is no such tensor.
   const Tensor* Find(std::string_view name) const;
+  // Returns a tensor that a file stores; nullopt if there is none, or it is computed.
+  std::optional<StoredPart> FindStored(std::string_view name) const;
   // Returns the tensor. LS_INVALID_ARGUMENT: it is missing, has another shape, or has no weight
   // type.
   const Tensor& Get(std::string_view name, std::span<const int64_t> shape) const;
@@ -71,10 +77,9 @@ class Checkpoint {
                   const Executor& executor) const;
 
  private:
-  // Where a tensor comes from: one of the two is not nullptr.
+  // Where a tensor comes from: a file, or a computation.
   struct Source {
-    const TensorFile* file = nullptr;
-    uint64_t offset = 0;  // in the file
+    StoredPart stored{};
     const ComputedTensor* computed = nullptr;
   };
 

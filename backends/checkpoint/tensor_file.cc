@@ -16,6 +16,7 @@ namespace longstream {
 namespace {
 
 constexpr size_t kPieceBytes = size_t{1} << 20;  // read by one task
+constexpr int kEnds = -1;                        // no error number: the file ends too early
 
 std::string SystemError(int code) { return std::generic_category().message(code); }
 
@@ -56,22 +57,49 @@ TensorFile::TensorFile(const std::string& path) : path_(path), file_(OpenFile(pa
   posix_fadvise(file_.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
 }
 
-void TensorFile::Read(uint64_t offset, std::span<std::byte> to, const Executor& executor) const {
-  constexpr int kEnds = -1;
-  std::atomic<int> failure{0};
-  const auto pieces = static_cast<uint32_t>((to.size() + kPieceBytes - 1) / kPieceBytes);
-  ParallelFor(executor, pieces, [&](uint32_t i) {
-    const size_t begin = i * kPieceBytes;
-    const std::span<std::byte> piece = to.subspan(begin, std::min(kPieceBytes, to.size() - begin));
-    size_t got = 0;
-    const int problem = file_.ReadAt(offset + begin, piece, &got);
-    if (problem != 0 || got < piece.size()) failure.store(problem != 0 ? problem : kEnds);
-  });
+int TensorFile::ReadPiece(uint64_t offset, std::span<std::byte> to) const {
+  size_t got = 0;
+  const int problem = file_.ReadAt(offset, to, &got);
+  if (problem != 0) return problem;
+  return got < to.size() ? kEnds : 0;
+}
+
+void TensorFile::RequireRead(int failure) const {
   if (failure == 0) return;
   throw BackendError(LS_DATA_LOSS,
                      path_ + (failure == kEnds ? ": was shortened while it was read, expected " +
                                                      std::to_string(stamp_.bytes) + " bytes"
                                                : ": cannot be read: " + SystemError(failure)));
+}
+
+void TensorFile::Read(uint64_t offset, std::span<std::byte> to, const Executor& executor) const {
+  std::atomic<int> failure{0};
+  const auto pieces = static_cast<uint32_t>((to.size() + kPieceBytes - 1) / kPieceBytes);
+  ParallelFor(executor, pieces, [&](uint32_t i) {
+    const size_t begin = i * kPieceBytes;
+    const int problem =
+        ReadPiece(offset + begin, to.subspan(begin, std::min(kPieceBytes, to.size() - begin)));
+    if (problem != 0) failure.store(problem);
+  });
+  RequireRead(failure);
+}
+
+void TensorFile::ReadPieces(uint64_t offset, uint64_t stride, size_t piece_bytes,
+                            std::span<std::byte> to, const Executor& executor) const {
+  if (stride == piece_bytes || to.size() == piece_bytes) return Read(offset, to, executor);
+  if (to.empty()) return;
+  const size_t pieces = to.size() / piece_bytes;
+  const size_t at_once = std::max<size_t>(kPieceBytes / piece_bytes, 1);
+  std::atomic<int> failure{0};
+  const auto tasks = static_cast<uint32_t>((pieces + at_once - 1) / at_once);
+  ParallelFor(executor, tasks, [&](uint32_t task) {
+    const size_t end = std::min(pieces, (task + size_t{1}) * at_once);
+    for (size_t i = task * at_once; i < end && failure == 0; ++i) {
+      const int problem = ReadPiece(offset + i * stride, to.subspan(i * piece_bytes, piece_bytes));
+      if (problem != 0) failure.store(problem);
+    }
+  });
+  RequireRead(failure);
 }
 
 void TensorFile::RequireUnwritten() const {

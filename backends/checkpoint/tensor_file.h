@@ -70,6 +70,11 @@ class TensorFile {
   // been shortened, or cannot be read.
   void Read(uint64_t offset, std::span<std::byte> to, const Executor& executor) const;
 
+  // Fills `to` with pieces of `piece_bytes` bytes, which begin at `offset` and then every `stride`
+  // bytes, on all threads. Fails as Read does. REQUIRES: to.size() is a multiple of piece_bytes.
+  void ReadPieces(uint64_t offset, uint64_t stride, size_t piece_bytes, std::span<std::byte> to,
+                  const Executor& executor) const;
+
   // LS_UNAVAILABLE: the file was written to after it was opened, so the bytes read may belong to
   // two versions. A file that was replaced (another file was renamed to its path) is still whole.
   void RequireUnwritten() const;
@@ -84,9 +89,20 @@ class TensorFile {
   std::vector<StoredTensor> tensors_;
 
  private:
+  // Reads the bytes. Returns 0, an error number, or kEnds.
+  int ReadPiece(uint64_t offset, std::span<std::byte> to) const;
+  // Throws LS_DATA_LOSS if `failure` is not 0.
+  void RequireRead(int failure) const;
+
   std::string path_;
   FileStamp stamp_;
   FileDescriptor file_;
+};
+
+// A tensor and the file that holds it. Both are borrowed.
+struct StoredPart {
+  const TensorFile* file = nullptr;
+  const StoredTensor* tensor = nullptr;
 };
 
 }  // namespace longstream

@@ -360,7 +360,21 @@ void WeightReader::RequireCopy(std::string_view name, std::string_view original)
   }
 }
 
-void WeightReader::RefuseUnread(std::span<const std::string_view> ignored) const {
+bool WeightReader::IsBiasOfZeros(const Tensor& tensor) {
+  if (!tensor.name.ends_with(".bias") || !tensor.type || tensor.shape.size() != 1) return false;
+  const uint64_t most = kWindowBytes;
+  for (uint64_t begin = 0; begin < tensor.num_bytes; begin += most) {
+    buffer_.resize(std::max<size_t>(buffer_.size(), std::min(most, tensor.num_bytes)));
+    const auto window = std::span(buffer_).first(std::min(most, tensor.num_bytes - begin));
+    checkpoint_.Read(tensor, begin, window, executor_);
+    if (std::any_of(window.begin(), window.end(), [](std::byte b) { return b != std::byte{0}; })) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void WeightReader::RefuseUnread(std::span<const std::string_view> ignored) {
   for (const auto& [name, tensor] : checkpoint_.tensors()) {
     if (read_.contains(name) || IsHarmlessTensor(name)) continue;
     const std::string_view unread = name;
@@ -368,6 +382,8 @@ void WeightReader::RefuseUnread(std::span<const std::string_view> ignored) const
                     [unread](std::string_view begin) { return unread.starts_with(begin); })) {
       continue;
     }
+    // Only the first pass reads it: the others would not come so far.
+    if (mode_ != Mode::kCheck || IsBiasOfZeros(*tensor)) continue;
     throw BackendError(LS_UNIMPLEMENTED,
                        checkpoint_.FileOf(*tensor) + ": tensor " + Quoted(name) +
                            " is not read by this model, and leaving it out may change the "

@@ -55,9 +55,9 @@ class WeightReader final : public WeightSource {
   // LS_INVALID_ARGUMENT: the two differ.
   void RequireCopy(std::string_view name, std::string_view original) override;
 
-  // Refuses the first tensor that no call has named, unless it is known to be harmless or begins
-  // with one of `ignored`.
-  void RefuseUnread(std::span<const std::string_view> ignored) const;
+  // In kCheck: refuses the first tensor that no call has named, unless it is known to be harmless,
+  // begins with one of `ignored`, or is a bias of zeros (AutoGPTQ adds them).
+  void RefuseUnread(std::span<const std::string_view> ignored);
 
   // After kCheck: all blocks.
   const PackedWeightsPlan& plan() const { return plan_; }
@@ -68,6 +68,8 @@ class WeightReader final : public WeightSource {
   // The parts of a recipe, such as " | name rows | name rows". For a part that is not a whole
   // tensor, or is reordered or computed, the text says so. Rows of zeros have an empty name.
   std::string Names(const std::vector<WeightPart>& parts) const;
+  // Reads a bias and compares its bytes with zero.
+  bool IsBiasOfZeros(const Tensor& tensor);
   // Takes the next block, of `bytes` bytes; `recipe` says how it is made. Returns its address. In
   // kPack, calls fill(destination) with zeroed host memory.
   template <typename Fill>

@@ -4,9 +4,9 @@
 #include <string>
 #include <utility>
 
-#include "backends/checkpoint/checkpoint.h"
 #include "backends/checkpoint/config.h"
 #include "backends/checkpoint/load_options.h"
+#include "backends/checkpoint/quantised/open_checkpoint.h"
 #include "backends/errors/error.h"
 #include "backends/model/layers.h"
 #include "backends/packing/load_weights.h"
@@ -50,8 +50,8 @@ std::unique_ptr<Model> OpenModel(const BackendDefinition& definition,
     if (host->log != nullptr) host->log(host->context, severity, sentence.c_str());
   };
   for (const std::string& warning : config.warnings()) write(/*severity=*/2, warning);
-  ModelWeights weights =
-      LoadWeights(spec, Checkpoint(options.directory), load_options, ops, executor, device, write);
+  ModelWeights weights = LoadWeights(spec, OpenCheckpoint(options.directory, config), load_options,
+                                     ops, executor, device, write);
   const DType cache_type = load_options.CacheType(weights.layers[0].mixer.in.type);
   return std::make_unique<Model>(std::move(spec), std::move(weights), cache_type, ops, executor,
                                  ModelLimits{options.cache_bytes_budget, options.max_batch_tokens,

@@ -36,9 +36,83 @@ Json ReadConfig(const std::string& directory) {
   return config.is_object() ? config : Json::object();
 }
 
-}  // namespace
+const Json* Find(const Json& object, const char* key) {
+  if (!object.is_object()) return nullptr;
+  const auto found = object.find(key);
+  return found == object.end() ? nullptr : &*found;
+}
 
-uint64_t ExpectedWeights(const std::string& directory) {
+bool IsTrue(const Json& object, const char* key, bool absent) {
+  const Json* found = Find(object, key);
+  return found != nullptr && found->is_boolean() ? found->get<bool>() : absent;
+}
+
+// Half bits that a weight takes in memory: with its share of a group's scale.
+constexpr uint64_t kInt4 = 9, kInt8 = 17, k16Bits = 32, k32Bits = 64;
+
+// What a quantised weight takes, in half bits.
+struct WeightSize {
+  uint64_t stored = 16;
+  uint64_t in_memory = k16Bits;
+};
+
+// docs/checkpoints.md, Quantised checkpoints: integers of 4 bits become int4 if they are symmetric,
+// else int8; symmetric integers of 8 bits become int8; all others become numbers of 16 bits.
+WeightSize SizeOfIntegers(uint64_t bits, bool symmetric, bool has_runs) {
+  WeightSize size;
+  size.stored = 2 * (bits == 4 ? 4 : 8);
+  if (!has_runs) return size;
+  if (bits == 4) size.in_memory = symmetric ? kInt4 : kInt8;
+  if (bits == 8 && symmetric) size.in_memory = kInt8;
+  return size;
+}
+
+WeightSize SizeOfQuantised(const Json& section) {
+  const Json* method = Find(section, "quant_method");
+  const bool is_awq = method != nullptr && *method == "awq";
+  if (is_awq || (method != nullptr && *method == "gptq")) {
+    return SizeOfIntegers(Number(section, "bits"), !is_awq && IsTrue(section, "sym", true),
+                          !IsTrue(section, "desc_act", false));
+  }
+  WeightSize largest;
+  const Json* groups = Find(section, "config_groups");
+  if (groups == nullptr || !groups->is_object()) return largest;  // FP8
+  largest.in_memory = 0;
+  for (const auto& [name, group] : groups->items()) {
+    const Json* weights = Find(group, "weights");
+    if (weights == nullptr || !weights->is_object()) continue;
+    const Json* type = Find(*weights, "type");
+    const WeightSize size = type != nullptr && *type == "float"
+                                ? WeightSize()
+                                : SizeOfIntegers(Number(*weights, "num_bits"),
+                                                 IsTrue(*weights, "symmetric", true), true);
+    if (size.in_memory * largest.stored > largest.in_memory * size.stored) largest = size;
+  }
+  return largest.in_memory == 0 ? WeightSize() : largest;
+}
+
+// The bytes in memory of weights whose files have `bytes`. The embeddings and the head are taken as
+// not quantised.
+uint64_t BytesInMemory(const Json& config, const std::string& options_json, uint64_t bytes) {
+  const Json* section = Find(config, "quantization_config");
+  if (section == nullptr) section = Find(config, "compression_config");
+  if (section == nullptr || !section->is_object()) return bytes;
+  WeightSize size = SizeOfQuantised(*section);
+  const Json options = Json::parse(options_json, nullptr, /*allow_exceptions=*/false);
+  if (const Json* weights = Find(options, "weights")) {
+    if (*weights == "int4") size.in_memory = kInt4;
+    if (*weights == "int8") size.in_memory = kInt8;
+    if (*weights == "f16" || *weights == "bf16") size.in_memory = k16Bits;
+    if (*weights == "f32") size.in_memory = k32Bits;
+  }
+  const uint64_t tables = IsTrue(config, "tie_word_embeddings", false) ? 1 : 2;
+  const uint64_t table =
+      ProductOf(Number(config, "vocab_size"), ProductOf(2, Number(config, "hidden_size")));
+  const uint64_t plain = std::min(bytes, ProductOf(tables, table));
+  return SumOf(plain, ProductOf((bytes - plain) / size.stored, size.in_memory));
+}
+
+uint64_t FileBytes(const std::string& directory) {
   std::error_code error;
   uint64_t bytes = 0;
   for (std::filesystem::directory_iterator it(directory, error), end; !error && it != end;
@@ -51,10 +125,17 @@ uint64_t ExpectedWeights(const std::string& directory) {
   return bytes;
 }
 
+}  // namespace
+
+uint64_t ExpectedWeights(const ModelSource& source) {
+  return BytesInMemory(ReadConfig(source.directory), source.options_json,
+                       FileBytes(source.directory));
+}
+
 ExpectedMemory ExpectedMemory::Of(const ModelSource& source) {
   ExpectedMemory expected;
-  expected.weights = ExpectedWeights(source.directory);
   const Json config = ReadConfig(source.directory);
+  expected.weights = BytesInMemory(config, source.options_json, FileBytes(source.directory));
   const uint64_t hidden = Number(config, "hidden_size");
   const uint64_t row =
       SumOf(ProductOf(kHiddenRows, hidden), ProductOf(2, Number(config, "intermediate_size")));

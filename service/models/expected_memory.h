@@ -9,8 +9,10 @@
 
 namespace longstream {
 
-// About the size of the weights: that of the checkpoint's files. 0: there are none.
-uint64_t ExpectedWeights(const std::string& directory);
+// About the size of the weights: that of the checkpoint's files. If they are quantised, the size
+// that the weights get in memory, from the number of their bits in config.json and the option
+// weights. 0: there are none.
+uint64_t ExpectedWeights(const ModelSource& source);
 
 // Bytes of a model that is not opened yet. Whether they were enough is known when it is open.
 struct ExpectedMemory {

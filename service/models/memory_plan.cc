@@ -74,7 +74,7 @@ MemoryPlan::Entry MemoryPlan::EntryOf(const std::string& name, const ModelSource
   Entry entry;
   entry.name = name;
   entry.is_certain = RunsOnHost(source, plugins);
-  (entry.is_certain ? entry.own : entry.on_host.own) = ExpectedWeights(source.directory);
+  (entry.is_certain ? entry.own : entry.on_host.own) = ExpectedWeights(source);
   entry.fixed = source.cache_bytes_budget;
   entry.need.batch = entry.fixed == 0 ? std::numeric_limits<uint64_t>::max() : entry.fixed;
   return entry;

@@ -74,6 +74,7 @@ ROOMS = {
     "backends/errors": "backends/api kernels/core",
     "backends/spec": "kernels/core kernels/ops/*",
     "backends/checkpoint": "backends/api backends/errors kernels/core",
+    "backends/checkpoint/quantised": "backends/checkpoint backends/errors kernels/core",
     "backends/caches": "backends/api backends/errors kernels/core",
     "backends/caches/segments": "backends/api backends/caches backends/errors kernels/core",
     "backends/model/step": "backends/caches backends/errors backends/spec kernels/core kernels/ops"
@@ -85,15 +86,16 @@ ROOMS = {
                       " backends/model/step backends/spec kernels/core kernels/ops kernels/ops/*",
     "backends/packing": "backends/checkpoint backends/errors backends/model backends/spec"
                         " kernels/core kernels/ops kernels/ops/*",
-    "backends/architectures/transformer": "backends/checkpoint backends/errors backends/spec",
+    "backends/architectures/transformer": "backends/checkpoint backends/checkpoint/quantised"
+                                          " backends/errors backends/spec",
     "backends/architectures/families": "backends/architectures/transformer backends/checkpoint"
                                        " backends/errors backends/spec",
     "backends/architectures/placement": "backends/architectures/families backends/checkpoint"
                                         " backends/errors backends/spec",
     "backends/architectures/hypenet": "backends/architectures/transformer backends/checkpoint"
                                       " backends/errors backends/spec",
-    "backends/runtime": "backends/api backends/caches backends/caches/segments backends/checkpoint backends/errors"
-                        " backends/model backends/model/step backends/packing backends/spec"
+    "backends/runtime": "backends/api backends/caches backends/caches/segments backends/checkpoint backends/checkpoint/quantised"
+                        " backends/errors backends/model backends/model/step backends/packing backends/spec"
                         " kernels/core kernels/ops kernels/ops/*",
     # A backend may not include another backend.
     "backends/dense": "backends/architectures/placement backends/runtime",

@@ -3,6 +3,7 @@
 from golden_families import FAMILY_CASES, FULL, LOCAL, llama, phi3, qwen3, shape
 from golden_overrides import OVERRIDE_CASES
 from golden_names import to_sala
+from golden_quantised import QUANTISED_CASES
 
 
 def _hwfa2(*sizes, **extra):
@@ -47,7 +48,7 @@ ATTN, LIGHTNING, RNN = "attn", "lightning-attn", "gated-rnn"
 # A case has these keys. `source` is the program that computes the logits. `dtype` is the type of
 # the stored weights. `edges` are positions around which the logits of every row are stored. `note`
 # is the text for the case's row in tests/golden/README.md.
-CASES = FAMILY_CASES | OVERRIDE_CASES | {
+CASES = FAMILY_CASES | OVERRIDE_CASES | QUANTISED_CASES | {
     "dense_logn_always": {
         "dtype": "bfloat16",
         "config": llama(67, 34, 46, 2, 4, 2, 8, training_length=64, logn_scaling="always"),

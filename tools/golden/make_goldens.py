@@ -12,6 +12,7 @@ import argparse
 import json
 import pathlib
 import shutil
+import tempfile
 import zlib
 
 import numpy as np
@@ -229,29 +230,41 @@ def transformers_model(config, tensors, dtype):
 
 
 @torch.no_grad()
-def transformers_logits(directory, tokens):
-    """Returns the logits [T, V] that transformers computes from the files in the directory."""
+def transformers_logits(directory, case, tokens):
+    """Returns the logits [T, V] that transformers computes from the files in the directory, or from
+    the decoded weights if they are quantised."""
     import transformers
 
+    if "decode" in case:
+        config, tensors = load_directory(directory, case)
+        with tempfile.TemporaryDirectory() as decoded:
+            (pathlib.Path(decoded) / "config.json").write_text(json.dumps(config))
+            exact = {name: tensor.float() for name, tensor in tensors.items()}
+            save_file(exact, pathlib.Path(decoded) / "model.safetensors", metadata={"format": "pt"})
+            return transformers_logits(pathlib.Path(decoded), {}, tokens)
     model = transformers.AutoModelForCausalLM.from_pretrained(
         directory, dtype=torch.float32, attn_implementation="eager"
     ).eval()
     return model(torch.from_numpy(tokens)[None].long()).logits[0]
 
 
-def load_directory(directory):
+def load_directory(directory, case):
+    """Returns the config and the tensors; weights that are quantised are decoded."""
     config = json.loads((directory / "config.json").read_text())
     tensors = {}
     for path in sorted(directory.glob("model*.safetensors")):
         tensors |= load_file(path)
+    if "decode" in case:
+        del config["quantization_config"]
+        tensors = {name: t.contiguous() for name, t in case["decode"](tensors).items()}
     return config, tensors
 
 
-def reference_run(directory, overrides, prompt):
+def reference_run(directory, case, prompt):
     """Returns the logits [T + n, V] of prompt and greedy continuation, the continuation, and its
     least margin between the best two logits."""
-    config, tensors = load_directory(directory)
-    model = Reference(config, tensors, overrides, context=LENGTH + GREEDY)
+    config, tensors = load_directory(directory, case)
+    model = Reference(config, tensors, case.get("overrides"), context=LENGTH + GREEDY)
     rows = [model.step(int(token)) for token in prompt]
     greedy, margin = [], float("inf")
     for _ in range(GREEDY):
@@ -280,12 +293,12 @@ def write_case(name, case, out):
     margin = 0.0
     while margin < GREEDY_MARGIN:
         tokens = random.integers(0, config["vocab_size"], LENGTH).astype(np.int32)
-        logits, greedy, margin = reference_run(directory, case.get("overrides"), tokens)
+        logits, greedy, margin = reference_run(directory, case, tokens)
     line = f"{name}: std {logits.std():.2f}, greedy margin {margin:.3f}"
     if not LOGIT_STD[0] <= logits.std() <= LOGIT_STD[1]:
         raise SystemExit(f"{line}: the std is not within {LOGIT_STD}")
     if case.get("source") == "transformers":
-        theirs = transformers_logits(directory, np.concatenate([tokens, greedy]))
+        theirs = transformers_logits(directory, case, np.concatenate([tokens, greedy]))
         worst = float((theirs - logits).abs().max())
         line += f", transformers against the reference: max |Δ| {worst:.1e}"
         if worst > REFERENCE_TOLERANCE:

@@ -53,7 +53,7 @@ PositionKind ReadFullPosition(const Config& config) {
 
 Config TextConfig(const Config& config) {
   if (config.FindString("model_type") != "gemma3") return config;
-  RefuseQuantised(config);
+  RefuseOtherQuantisation(config);
   config.IgnoreUnknown();
   Config text = config.Object("text_config");
   // This key counts for the whole model; the one in text_config has no effect.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/architectures/transformer/gau_config.h"
+#include "backends/checkpoint/quantised/quantisation.h"
 #include "backends/errors/error.h"
 
 namespace longstream {
@@ -107,7 +108,7 @@ void TransformerPlan::SetFull(size_t layer) {
 TransformerPlan ReadTransformer(const Config& config, const LoadOptions& options,
                                 std::string_view architecture,
                                 const TransformerDefaults& defaults) {
-  RefuseQuantised(config);
+  RefuseOtherQuantisation(config);
 
   TransformerPlan plan;
   ModelSpec& spec = plan.spec;
@@ -174,15 +175,7 @@ void SetQkNorm(ModelSpec* spec) {
   for (MixerSpec& mixer : spec->layers) mixer.qk_norm = QkNorm::kHead;
 }
 
-void RefuseQuantised(const Config& config) {
-  for (const char* key : {"quantization_config", "compression_config"}) {
-    if (!config.Has(key)) continue;
-    config.Unsupported(key,
-                       "must be absent: only weights of F32, F16 and BF16 are read (the option "
-                       "weights quantises them), found " +
-                           config.Found(key));
-  }
-}
+void RefuseOtherQuantisation(const Config& config) { (void)ReadQuantisation(config); }
 
 void RequireString(const Config& config, std::string_view key, std::string_view usual) {
   const std::optional<std::string> value = config.FindString(key);

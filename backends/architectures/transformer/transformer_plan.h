@@ -83,9 +83,9 @@ void ReadMlpBias(const Config& config, ModelSpec* spec);
 // RMSNorm per head on q and k of every layer.
 void SetQkNorm(ModelSpec* spec);
 
-// Refuses checkpoints that another program has quantised, because each such program has a format of
-// its own. ReadTransformer calls this function too.
-void RefuseQuantised(const Config& config);
+// Refuses checkpoints that another program has quantised in a way that is not served
+// (ReadQuantisation). ReadTransformer calls this function too.
+void RefuseOtherQuantisation(const Config& config);
 
 // Refuse a key that asks for something that the block does not compute, unless it has its usual
 // value.

@@ -205,16 +205,24 @@ TEST(PublishedKeysTest, OfEveryFamily) {
   EXPECT_EQ(families, "");
 }
 
-TEST(PublishedKeysTest, QuantisedCheckpointsAreRefused) {
+TEST(PublishedKeysTest, OtherMethodsOfQuantisationAreRefused) {
   for (const char* key : {"quantization_config", "compression_config"}) {
-    const std::string changes = "{\"" + std::string(key) + R"(": {"quant_method": "fp8"}})";
+    const std::string changes =
+        "{\"" + std::string(key) + R"(": {"quant_method": "bitsandbytes"}})";
     ExpectError(
         LS_UNIMPLEMENTED,
         "m/config.json: " + std::string(key) +
-            " must be absent: only weights of F32, F16 and BF16 are read (the option weights "
-            R"(quantises them), found {"quant_method":"fp8"})",
+            ".quant_method must be one of awq, compressed-tensors, fbgemm_fp8, fp8, gptq (or use "
+            "the "
+            "original checkpoint, which the option weights quantises), found \"bitsandbytes\"",
         [&] { DensePlan(Edited(kAll, changes), LoadOptions("{}")); });
   }
+}
+
+TEST(PublishedKeysTest, QuantisedCheckpointsAreServed) {
+  DensePlan(Edited(kAll, R"({"quantization_config": {"quant_method": "gptq", "bits": 4,
+                             "group_size": 128, "desc_act": false, "meta": {"quantizer": "x"}}})"),
+            LoadOptions("{}"));
 }
 
 // cohere2's pattern has three names. transformers reads one of them, so the others must agree.

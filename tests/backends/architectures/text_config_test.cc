@@ -89,9 +89,10 @@ const Refusal kOtherMathematicsOfTextConfig[] = {
      "text_config.model_type must be hwfa2 or one of " + FamilyNames() +
          " for the backend hwfa2, found \"acme\""},
     {R"({"tie_word_embeddings": false})", "tie_word_embeddings must be true, found false"},
-    {R"({"quantization_config": {"quant_method": "awq"}})",
-     "quantization_config must be absent: only weights of F32, F16 and BF16 are read (the option "
-     "weights quantises them), found {\"quant_method\":\"awq\"}"},
+    {R"({"quantization_config": {"quant_method": "acme"}})",
+     "quantization_config.quant_method must be one of awq, compressed-tensors, fbgemm_fp8, fp8, "
+     "gptq "
+     "(or use the original checkpoint, which the option weights quantises), found \"acme\""},
     {R"({"auto_map": {"AutoConfig": "acme.Config"}, "acme": 1})",
      NotKnown("acme = 1", "the text model of gemma3")},
     {R"({"num_experts": 8})", NotKnown("num_experts = 8", "the text model of gemma3")},
