@@ -3,6 +3,9 @@ files, as llama.cpp's conversion writes them. Their ids must be those of the tok
 converted (tests/golden/tokenizer/<name>/cases.json).
 
     python gguf_tokenizers.py [--out ../../tests/golden/gguf/tokenizers]
+
+It also writes tests/golden/gguf/served/served.gguf, a whole model: random weights in blocks of the
+type Q8_0, the tokenizer of qwen3 and chat templates.
 """
 
 import argparse
@@ -10,9 +13,13 @@ import json
 import pathlib
 
 import gguf
+import numpy as np
 import sentencepiece
 from gguf import TokenType
 from sentencepiece import sentencepiece_model_pb2
+
+from gguf_conversion import add_config, converted_tensors
+from make_goldens import random_tensors
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden"
 # The names that the conversion gives to the splits of these tokenizers.
@@ -41,6 +48,7 @@ def add_byte_level(writer, name):
         by_id[token["id"]] = (token["content"], kind)
     size = max(by_id) + 3  # a model's vocabulary is often larger
     tokens = [by_id.get(i, (f"[PAD{i}]", TokenType.UNUSED)) for i in range(size)]
+    writer.vocabulary = size
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre(BYTE_LEVEL[name])
     writer.add_token_list([text for text, _ in tokens])
@@ -90,11 +98,41 @@ def add_sentence_piece(writer, name):
         writer.add_add_space_prefix(False)
 
 
+def add_model(writer):
+    config = {"model_type": "qwen2", "vocab_size": writer.vocabulary, "hidden_size": 32,
+              "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
+              "num_key_value_heads": 1, "max_position_embeddings": 256, "rms_norm_eps": 1e-6,
+              "rope_theta": 10000.0, "tie_word_embeddings": True}
+    random = np.random.default_rng(1)
+    add_config(writer, config)
+    tensors = random_tensors(config, "float32", random)
+    arrays = converted_tensors(config, {name: t.numpy() for name, t in tensors.items()})
+    for name, value in arrays.items():
+        kind = gguf.GGMLQuantizationType.Q8_0 if value.ndim > 1 else gguf.GGMLQuantizationType.F32
+        writer.add_tensor(name, gguf.quants.quantize(value, kind), raw_dtype=kind)
+
+
+def write_served(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    writer = gguf.GGUFWriter(path, "qwen2")
+    writer.add_type("model")
+    add_byte_level(writer, "qwen3")
+    add_model(writer)
+    writer.add_chat_template([{"name": "default", "template": TEMPLATE},
+                              {"name": "tool_use", "template": TOOL_TEMPLATE}])
+    writer.add_float32("general.sampling.temp", 0.7)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=pathlib.Path, default=GOLDEN / "gguf" / "tokenizers")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
+    write_served(args.out.parent / "served" / "served.gguf")
     for name in (*BYTE_LEVEL, *SENTENCE_PIECE):
         writer = gguf.GGUFWriter(args.out / f"{name}.gguf", "llama")
         if name in BYTE_LEVEL:

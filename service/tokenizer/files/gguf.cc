@@ -32,11 +32,20 @@ absl::StatusOr<ModelJson> FindJson(const std::filesystem::path& model, const cha
   return json;
 }
 
-// About the bytes of a packed weight. Int8 takes 34 bytes for 32 elements.
-uint64_t PackedBytes(const GgufTensor& tensor) {
-  const bool stays = tensor.type->elements == 1 || tensor.type->name == "Q4_0";
-  if (stays) return tensor.num_bytes;
-  return tensor.num_bytes / tensor.type->bytes * (tensor.type->elements / 32) * 34;
+// Bytes of 32 weights. An int8 or int4 group has a scale of 2 bytes.
+uint64_t BytesOf32(const GgufTensorType& stored, std::string_view type) {
+  if (type == "int4") return 18;
+  if (type == "int8") return 34;
+  if (type == "f16" || type == "bf16") return 64;
+  if (type == "f32") return 128;
+  if (stored.elements == 1) return uint64_t{32} * stored.bytes;
+  return stored.name == "Q4_0" ? 18 : 34;
+}
+
+uint64_t BytesInMemory(const GgufTensor& tensor, std::string_view type) {
+  const uint64_t elements = tensor.num_bytes / tensor.type->bytes * tensor.type->elements;
+  if (tensor.shape.size() < 2) return elements * sizeof(float);
+  return elements / 32 * BytesOf32(*tensor.type, type);
 }
 
 }  // namespace
@@ -66,7 +75,8 @@ absl::StatusOr<ModelJson> FindGenerationConfig(const std::filesystem::path& mode
   return FindJson(model, "generation_config.json", GgufGenerationText);
 }
 
-absl::StatusOr<std::optional<GgufWeights>> FindGgufWeights(const std::filesystem::path& model) {
+absl::StatusOr<std::optional<GgufWeights>> FindGgufWeights(const std::filesystem::path& model,
+                                                           std::string_view type) {
   const absl::StatusOr<std::optional<GgufModel>> gguf = FindGguf(model);
   if (!gguf.ok()) return gguf.status();
   if (!gguf->has_value()) return std::nullopt;
@@ -76,7 +86,8 @@ absl::StatusOr<std::optional<GgufWeights>> FindGgufWeights(const std::filesystem
     weights.files.emplace_back(part.path);
     weights.file_bytes += std::min(part.file_bytes, kMost - weights.file_bytes);
     for (const GgufTensor& tensor : part.front.header.tensors) {
-      weights.packed_bytes += std::min(PackedBytes(tensor), kMost - weights.packed_bytes);
+      weights.bytes_in_memory +=
+          std::min(BytesInMemory(tensor, type), kMost - weights.bytes_in_memory);
     }
   }
   return weights;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -33,14 +34,17 @@ absl::StatusOr<ModelJson> FindConfig(const std::filesystem::path& model);
 // generation_config.json. Errors as for FindModelFile and GgufGenerationText.
 absl::StatusOr<ModelJson> FindGenerationConfig(const std::filesystem::path& model);
 
-// The files of a GGUF model, and about the bytes of its weights after they are packed: blocks that
-// are not Q4_0 become int8.
+// The files of a GGUF model, and about the bytes of its weights in memory. UINT64_MAX stands for
+// all larger numbers.
 struct GgufWeights {
   std::vector<std::filesystem::path> files;
   uint64_t file_bytes = 0;
-  uint64_t packed_bytes = 0;  // UINT64_MAX stands for all larger numbers
+  uint64_t bytes_in_memory = 0;
 };
-absl::StatusOr<std::optional<GgufWeights>> FindGgufWeights(const std::filesystem::path& model);
+// nullopt: there is no GGUF model at the path. `type`: the option `weights`. With "auto", blocks of
+// the type Q4_0 become int4, and all other blocks int8.
+absl::StatusOr<std::optional<GgufWeights>> FindGgufWeights(const std::filesystem::path& model,
+                                                           std::string_view type = "auto");
 
 }  // namespace longstream
 
