@@ -28,7 +28,7 @@ int Low(uint8_t byte) { return byte & 0xf; }
 int High(uint8_t byte) { return byte >> 4; }
 
 // Q4_0: d | 16 bytes. Elements i and i + 16 are the halves of byte i.  x = d (q - 8)
-WeightGroup GroupQ4_0(const std::byte* block) {
+WeightGroup GroupQ40(const std::byte* block) {
   WeightGroup group{HalfAt(block, 0), {}};
   for (int i = 0; i < kHalf; ++i) {
     const uint8_t pair = ByteAt(block, 2 + i);
@@ -39,7 +39,7 @@ WeightGroup GroupQ4_0(const std::byte* block) {
 }
 
 // Q4_1: d | m | 16 bytes.  x = d q + m
-void NumbersQ4_1(const std::byte* block, float* to) {
+void NumbersQ41(const std::byte* block, float* to) {
   const float d = ScaleAt(block, 0);
   const float m = ScaleAt(block, 2);
   for (int i = 0; i < kHalf; ++i) {
@@ -63,7 +63,7 @@ void FiveBits(const std::byte* block, int64_t high, int64_t low, int8_t* to) {
 }
 
 // Q5_0: d | 4 bytes of fifth bits | 16 bytes.  x = d (q - 16)
-WeightGroup GroupQ5_0(const std::byte* block) {
+WeightGroup GroupQ50(const std::byte* block) {
   WeightGroup group{HalfAt(block, 0), {}};
   FiveBits(block, 2, 6, group.values);
   for (int8_t& value : group.values) value = static_cast<int8_t>(value - 16);
@@ -71,7 +71,7 @@ WeightGroup GroupQ5_0(const std::byte* block) {
 }
 
 // Q5_1: d | m | 4 bytes of fifth bits | 16 bytes.  x = d q + m
-void NumbersQ5_1(const std::byte* block, float* to) {
+void NumbersQ51(const std::byte* block, float* to) {
   const float d = ScaleAt(block, 0);
   const float m = ScaleAt(block, 2);
   std::array<int8_t, kElements> q;
@@ -80,7 +80,7 @@ void NumbersQ5_1(const std::byte* block, float* to) {
 }
 
 // Q8_0: d | 32 signed bytes.  x = d q
-WeightGroup GroupQ8_0(const std::byte* block) {
+WeightGroup GroupQ80(const std::byte* block) {
   WeightGroup group{HalfAt(block, 0), {}};
   std::memcpy(group.values, block + 2, kElements);
   return group;
@@ -91,7 +91,7 @@ constexpr int8_t kChoices[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                  1,    13,   25,  38,  53,  69,  89,  113};
 
 // IQ4_NL: d | 16 bytes.  x = d kChoices[q]
-WeightGroup GroupIQ4_NL(const std::byte* block) {
+WeightGroup GroupIq4Nl(const std::byte* block) {
   WeightGroup group{HalfAt(block, 0), {}};
   for (int i = 0; i < kHalf; ++i) {
     const uint8_t pair = ByteAt(block, 2 + i);
@@ -103,7 +103,7 @@ WeightGroup GroupIQ4_NL(const std::byte* block) {
 
 // IQ4_XS: d | 2 bytes: two high bits of eight s | 4 bytes: four low bits | 128 bytes.
 //   x = d (s - 32) kChoices[q]
-void NumbersIQ4_XS(const std::byte* block, float* to) {
+void NumbersIq4Xs(const std::byte* block, float* to) {
   const float d = ScaleAt(block, 0);
   const int high = ByteAt(block, 2) | ByteAt(block, 3) << 8;
   for (int part = 0; part < kSuper / kElements; ++part) {
@@ -133,7 +133,7 @@ void ForEachTwoBits(const std::byte* block, int64_t at, const Element& element) 
 
 // Q2_K: 16 bytes: s in the low half, t in the high half, for 16 elements each | 64 bytes | d | m.
 //   x = d s q - m t
-void NumbersQ2_K(const std::byte* block, float* to) {
+void NumbersQ2K(const std::byte* block, float* to) {
   const float d = ScaleAt(block, 80);
   const float m = ScaleAt(block, 82);
   ForEachTwoBits(block, 16, [&](int i, int q) {
@@ -146,7 +146,7 @@ void NumbersQ2_K(const std::byte* block, float* to) {
 // Q3_K: 32 bytes of third bits | 64 bytes | 12 bytes: 16 numbers s of six bits | d.
 //   x = d (s - 32) (q - 4)
 // Bit j of byte i of the third bits is that of element i + 32 j.
-void NumbersQ3_K(const std::byte* block, float* to) {
+void NumbersQ3K(const std::byte* block, float* to) {
   const float d = ScaleAt(block, 108);
   std::array<float, 16> scales;
   for (int j = 0; j < 16; ++j) {
@@ -176,7 +176,7 @@ ScaleAndMinimum SixBits(const std::byte* block, int64_t at, int j) {
 // Q4_K: d | m | 12 bytes of s and t | 128 bytes, and Q5_K: d | m | 12 bytes | 32 bytes of fifth
 // bits | 128 bytes. The halves of 32 bytes are 64 elements: first the low halves.
 //   x = d s q - m t
-void NumbersQ45_K(const std::byte* block, bool five, float* to) {
+void NumbersQ45K(const std::byte* block, bool five, float* to) {
   const float d = ScaleAt(block, 0);
   const float m = ScaleAt(block, 2);
   const int64_t halves = five ? 48 : 16;
@@ -192,14 +192,14 @@ void NumbersQ45_K(const std::byte* block, bool five, float* to) {
     }
   }
 }
-void NumbersQ4_K(const std::byte* block, float* to) { NumbersQ45_K(block, false, to); }
-void NumbersQ5_K(const std::byte* block, float* to) { NumbersQ45_K(block, true, to); }
+void NumbersQ4K(const std::byte* block, float* to) { NumbersQ45K(block, false, to); }
+void NumbersQ5K(const std::byte* block, float* to) { NumbersQ45K(block, true, to); }
 
 // Q6_K: 128 bytes of low halves | 64 bytes of bits 4 and 5 | 16 signed bytes s | d.
 //   x = d s (q - 32)
 // Each half of the block has 64 bytes of low halves: elements 0 ... 63 are the low halves of these,
 // elements 64 ... 127 the high halves.
-void NumbersQ6_K(const std::byte* block, float* to) {
+void NumbersQ6K(const std::byte* block, float* to) {
   const float d = ScaleAt(block, 208);
   for (int i = 0; i < kSuper; ++i) {
     const int half = i / 128;
@@ -222,18 +222,18 @@ void NumbersOfGroup(const std::byte* block, float* to) {
 }
 
 constexpr GgufBlocks kBlocks[] = {
-    {"Q4_0", 32, 18, NumbersOfGroup<GroupQ4_0>, GroupQ4_0, DType::kI4},
-    {"Q4_1", 32, 20, NumbersQ4_1},
-    {"Q5_0", 32, 22, NumbersOfGroup<GroupQ5_0>, GroupQ5_0},
-    {"Q5_1", 32, 24, NumbersQ5_1},
-    {"Q8_0", 32, 34, NumbersOfGroup<GroupQ8_0>, GroupQ8_0},
-    {"Q2_K", 256, 84, NumbersQ2_K},
-    {"Q3_K", 256, 110, NumbersQ3_K},
-    {"Q4_K", 256, 144, NumbersQ4_K},
-    {"Q5_K", 256, 176, NumbersQ5_K},
-    {"Q6_K", 256, 210, NumbersQ6_K},
-    {"IQ4_NL", 32, 18, NumbersOfGroup<GroupIQ4_NL>, GroupIQ4_NL},
-    {"IQ4_XS", 256, 136, NumbersIQ4_XS},
+    {"Q4_0", 32, 18, NumbersOfGroup<GroupQ40>, GroupQ40, DType::kI4},
+    {"Q4_1", 32, 20, NumbersQ41},
+    {"Q5_0", 32, 22, NumbersOfGroup<GroupQ50>, GroupQ50},
+    {"Q5_1", 32, 24, NumbersQ51},
+    {"Q8_0", 32, 34, NumbersOfGroup<GroupQ80>, GroupQ80},
+    {"Q2_K", 256, 84, NumbersQ2K},
+    {"Q3_K", 256, 110, NumbersQ3K},
+    {"Q4_K", 256, 144, NumbersQ4K},
+    {"Q5_K", 256, 176, NumbersQ5K},
+    {"Q6_K", 256, 210, NumbersQ6K},
+    {"IQ4_NL", 32, 18, NumbersOfGroup<GroupIq4Nl>, GroupIq4Nl},
+    {"IQ4_XS", 256, 136, NumbersIq4Xs},
 };
 
 }  // namespace

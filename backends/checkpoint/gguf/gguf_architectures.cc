@@ -44,6 +44,7 @@ void AddWindows(const ConfigOfModel& model, int64_t window, int64_t period) {
     }
   }
   std::vector<std::string_view> types;
+  types.reserve(windows.size());
   for (const bool in_window : windows) {
     types.emplace_back(in_window ? "sliding_attention" : "full_attention");
   }

@@ -187,6 +187,8 @@ void CheckGgufParts(const std::vector<const GgufHeader*>& headers,
 GgufModel::GgufModel(const std::vector<std::string>& files) {
   if (files.size() > static_cast<size_t>(kMaxParts)) Invalid(files.front(), "has too many parts");
   std::vector<const GgufHeader*> headers;
+  parts_.reserve(files.size());
+  headers.reserve(files.size());
   for (const std::string& file : files) parts_.push_back(ReadPart(file));
   for (const Part& part : parts_) headers.push_back(&part.front.header);
   CheckGgufParts(headers, files);

@@ -109,6 +109,7 @@ std::optional<std::string_view> GgufValue::String() const {
 std::optional<std::vector<int64_t>> GgufValue::Integers(uint64_t most) const {
   if (!is_array || count > most) return std::nullopt;
   std::vector<int64_t> integers;
+  integers.reserve(count);
   for (uint64_t i = 0; i < count; ++i) {
     const std::optional<int64_t> integer = IntegerAt(*this, i);
     if (!integer) return std::nullopt;
@@ -120,6 +121,7 @@ std::optional<std::vector<int64_t>> GgufValue::Integers(uint64_t most) const {
 std::optional<std::vector<bool>> GgufValue::Bools(uint64_t most) const {
   if (!is_array || type != GgufType::kBool || count > most) return std::nullopt;
   std::vector<bool> bools;
+  bools.reserve(count);
   for (uint64_t i = 0; i < count; ++i) bools.push_back(ElementAt<uint8_t>(*this, i) != 0);
   return bools;
 }
@@ -134,6 +136,7 @@ std::optional<std::vector<float>> GgufValue::Floats() const {
 std::optional<std::vector<std::string_view>> GgufValue::Strings() const {
   if (!is_array || type != GgufType::kString) return std::nullopt;
   std::vector<std::string_view> strings;
+  strings.reserve(count);
   const char* next = reinterpret_cast<const char*>(bytes.data());
   for (uint64_t i = 0; i < count; ++i) {
     uint64_t length = 0;

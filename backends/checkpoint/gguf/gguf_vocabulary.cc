@@ -10,7 +10,7 @@
 namespace longstream {
 namespace {
 
-const std::string kPrefix = "tokenizer.ggml.";
+constexpr const char* kPrefix = "tokenizer.ggml.";
 // No vocabulary has more tokens.
 constexpr uint64_t kMostTokens = uint64_t{1} << 22;
 
@@ -23,7 +23,9 @@ class Reader {
  public:
   explicit Reader(const GgufModel& model) : model_(model) {}
 
-  const GgufValue* Find(const std::string& key) const { return model_.Find(kPrefix + key); }
+  const GgufValue* Find(const std::string& key) const {
+    return model_.Find(std::string(kPrefix) + key);
+  }
 
   [[noreturn]] void Invalid(const std::string& key, const std::string& problem) const {
     throw BackendError(LS_INVALID_ARGUMENT, model_.path() + ": " + kPrefix + key + " " + problem);
