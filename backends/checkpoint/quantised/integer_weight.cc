@@ -34,6 +34,24 @@ Tensor TensorOf(const IntegerWeightParts& parts) {
   return tensor;
 }
 
+// The group of up to 32 codes that share a zero point and a scale.
+WeightGroup GroupOf(const uint8_t* codes, int64_t count, int zero, float scale) {
+  WeightGroup group{};
+  group.scale = ToF16(scale);
+  int out_of_range = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const int value = codes[i] - zero;
+    group.values[i] = static_cast<int8_t>(value);
+    out_of_range += value < -kLargestInt8 || value > kLargestInt8 ? 1 : 0;
+  }
+  if (out_of_range == 0) return group;
+  std::array<float, kGroupInputs> weights{};
+  for (int64_t i = 0; i < count; ++i) {
+    weights[static_cast<size_t>(i)] = static_cast<float>(codes[i] - zero) * scale;
+  }
+  return QuantiseGroup(DType::kI8, weights.data(), count);
+}
+
 }  // namespace
 
 struct IntegerWeight::Window {
@@ -146,24 +164,8 @@ void IntegerWeight::ReadGroups(int64_t first, int64_t rows, WeightGroup* to,
     WeightGroup* group = to + (row - first) * groups;
     for (int64_t begin = 0; begin < parts_.k; begin += kGroupInputs, ++group) {
       const auto stored = static_cast<size_t>(begin / parts_.group_size);
-      const int64_t count = std::min(kGroupInputs, parts_.k - begin);
-      std::array<int, kGroupInputs> values{};
-      for (int64_t i = 0; i < count; ++i) {
-        values[static_cast<size_t>(i)] =
-            unpacked.codes[static_cast<size_t>(begin + i)] - unpacked.zeros[stored];
-      }
-      const auto [least, greatest] = std::minmax_element(values.begin(), values.end());
-      if (*least < -kLargestInt8 || *greatest > kLargestInt8) {
-        std::array<float, kGroupInputs> weights{};
-        std::transform(values.begin(), values.end(), weights.begin(), [&](int value) {
-          return static_cast<float>(value) * unpacked.scales[stored];
-        });
-        *group = QuantiseGroup(DType::kI8, weights.data(), count);
-        continue;
-      }
-      group->scale = ToF16(unpacked.scales[stored]);
-      std::transform(values.begin(), values.end(), group->values,
-                     [](int value) { return static_cast<int8_t>(value); });
+      *group = GroupOf(unpacked.codes.data() + begin, std::min(kGroupInputs, parts_.k - begin),
+                       unpacked.zeros[stored], unpacked.scales[stored]);
     }
   });
 }

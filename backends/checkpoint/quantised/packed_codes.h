@@ -18,9 +18,11 @@ struct CodeLayout {
   int word_bytes = 4;          // 4 or 1; a word has 8 * word_bytes / bits codes
   Axis axis = Axis::kColumns;  // the codes of a word are neighbours in a column or in a row
   bool by_column = false;      // the file has the words of a column, then those of the next
-  // Code i of a word is at bits [bits * order[i], bits * order[i] + bits).
+  // Only along rows: code i of a word is at bits [bits * order[i], bits * order[i] + bits). Along
+  // columns, the codes follow each other from the lowest bits on.
   std::array<uint8_t, 8> order = {0, 1, 2, 3, 4, 5, 6, 7};
-  uint8_t flip = 0;  // is combined with each code by exclusive or: 0x80 makes int8 unsigned
+  // Only for words of one byte: combined with each code by exclusive or; 0x80 makes int8 unsigned.
+  uint8_t flip = 0;
 
   int64_t codes_of_word() const { return 8 * word_bytes / bits; }
   // Words for so many codes along the axis.

@@ -72,8 +72,41 @@ void ReadGptq(const Config& config, Quantisation* quantisation) {
   if (config.FindBool("is_marlin_format").value_or(false)) {
     config.Unsupported("is_marlin_format", "must be false, found true");
   }
-  RefuseObject(config, "dynamic", "modules with bits of their own are not served");
+  if (const std::optional<Config> modules = config.FindObject("dynamic")) {
+    // A pattern that begins with "-" names modules that are not quantised.
+    for (const std::string& pattern : modules->Keys()) {
+      if (pattern.starts_with("-")) continue;
+      config.Unsupported("dynamic", "must have no modules with bits of their own, found " +
+                                        config.Found("dynamic"));
+    }
+  }
   quantisation->schemes = {scheme};
+  config.RefuseUnknown("the reader of GPTQ", {"act_group_aware",
+                                              "backend",
+                                              "batch_size",
+                                              "block_name_to_quantize",
+                                              "cache_block_outputs",
+                                              "damp*",
+                                              "dataset",
+                                              "desc_act",
+                                              "disable_exllama",
+                                              "exllama_config",
+                                              "lm_head",
+                                              "max_input_length",
+                                              "meta",
+                                              "model_file_base_name",
+                                              "model_name_or_path",
+                                              "model_seqlen",
+                                              "module_name_preceding_first_block",
+                                              "modules_*",
+                                              "pack_dtype",
+                                              "pad_token_id",
+                                              "static_groups",
+                                              "tokenizer",
+                                              "true_sequential",
+                                              "use_cuda_fp16",
+                                              "use_exllama",
+                                              "version"});
 }
 
 void ReadAwq(const Config& config, Quantisation* quantisation) {
@@ -87,6 +120,8 @@ void ReadAwq(const Config& config, Quantisation* quantisation) {
     config.Unsupported("zero_point", "must be true, found false");
   }
   quantisation->schemes = {scheme};
+  config.RefuseUnknown("the reader of AWQ",
+                       {"backend", "do_fuse", "exllama_config", "fuse*", "modules_*"});
 }
 
 void ReadFloat8(const Config& config, Quantisation* quantisation) {
@@ -96,6 +131,8 @@ void ReadFloat8(const Config& config, Quantisation* quantisation) {
   RequireOneOf(config, "fmt", {"e4m3"});
   RequireOneOf(config, "scale_fmt", {"float", "ue8m0"});
   quantisation->schemes = {scheme};
+  config.RefuseUnknown("the reader of FP8", {"activation_scale_ub", "activation_scheme",
+                                             "dequantize", "ignored_layers", "modules_*"});
 }
 
 QuantisationScheme ReadWeights(const Config& weights) {
@@ -119,6 +156,9 @@ QuantisationScheme ReadWeights(const Config& weights) {
   if (scheme.is_float && !scheme.symmetric) {
     weights.Unsupported("symmetric", "must be true for floats, found false");
   }
+  weights.RefuseUnknown("the reader of compressed-tensors",
+                        {"actorder", "block_structure", "dynamic", "group_size", "observer*",
+                         "scale_dtype", "zp_dtype"});
   return scheme;
 }
 
@@ -140,7 +180,12 @@ void ReadCompressedTensors(const Config& config, Quantisation* quantisation) {
     if (group.Has("format")) RequireOneOf(group, "format", formats);
     if (!group.Has("weights")) continue;
     quantisation->schemes.push_back(ReadWeights(group.Object("weights")));
+    group.RefuseUnknown("the reader of compressed-tensors",
+                        {"input_activations", "output_activations", "targets"});
   }
+  config.RefuseUnknown("the reader of compressed-tensors",
+                       {"global_compression_ratio", "ignore", "moe_sparsity_config",
+                        "quantization_status", "version"});
 }
 
 std::optional<DType> ReadType(const Config& config) {

@@ -1,7 +1,11 @@
 // Parts that do not fit each other: each is refused in a sentence that names the part.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
+#include <filesystem>
+#include <functional>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <vector>
@@ -181,6 +185,69 @@ TEST_F(HostileTest, FloatsThatDoNotFit) {
   SetFp8();
   Set("weight_scale_inv", "I32", {1, 3}, std::string(12, '\0'));
   ExpectRefused(kFp8, "\"m.weight_scale_inv\" must be F16 or BF16 or F32, found I32");
+}
+
+// Parts of random types, shapes and bytes: each checkpoint is read or refused.
+TEST_F(HostileTest, PartsOfRandomTypesAndShapes) {
+  struct Format {
+    const char* config;
+    std::function<void()> set;
+  };
+  const Format formats[] = {
+      {kGptq, [this] { SetGptq(); }},
+      {kPacked, [this] { SetPacked(); }},
+      {kFp8, [this] { SetFp8(); }},
+      {R"({"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 5}})",
+       [this] { SetGptq(); }},
+      {R"({"quantization_config": {"quant_method": "gptq", "bits": 8, "group_size": 7}})",
+       [this] { SetGptq(); }},
+  };
+  constexpr std::array<std::pair<const char*, int64_t>, 8> kTypes = {{{"I32", 4},
+                                                                      {"I64", 8},
+                                                                      {"F16", 2},
+                                                                      {"BF16", 2},
+                                                                      {"F32", 4},
+                                                                      {"F8_E4M3", 1},
+                                                                      {"I8", 1},
+                                                                      {"U8", 1}}};
+  Draws draws;
+  int read = 0;
+  for (int i = 0; i < 400; ++i) {
+    const Format& format = formats[draws.Below(std::size(formats))];
+    parts_.clear();
+    format.set();
+    auto part = std::next(parts_.begin(), draws.Below(static_cast<uint32_t>(parts_.size())));
+    if (draws.Below(3) > 0) {
+      const auto& [type, bytes] = kTypes[draws.Below(std::size(kTypes))];
+      TensorSource& tensor = part->second;
+      if (draws.Below(2) == 0) tensor.type_name = type;
+      std::vector<int64_t> shape(draws.Below(4));
+      for (int64_t& extent : shape) extent = draws.Below(12);
+      if (draws.Below(4) > 0) shape = tensor.shape;
+      int64_t size = 1;
+      for (const int64_t extent : shape) size *= extent;
+      for (const auto& [name, width] : kTypes) {
+        if (tensor.type_name == name) size *= width;
+      }
+      tensor.shape = shape;
+      tensor.bytes.resize(static_cast<size_t>(size), '\x55');
+    }
+    for (char& byte : part->second.bytes) {
+      if (draws.Below(8) == 0) byte = static_cast<char>(draws.Below(256));
+    }
+    try {
+      const Checkpoint checkpoint = Open(format.config);
+      const Tensor* tensor = checkpoint.Find("m.weight");
+      ASSERT_NE(tensor, nullptr);
+      if (tensor->shape[0] == 0 || tensor->shape[1] == 0) continue;
+      if (tensor->groups) Groups(checkpoint, 0, tensor->shape[0]);
+      if (tensor->type) Weight(checkpoint, 3);
+      ++read;
+    } catch (const BackendError&) {
+    }
+  }
+  EXPECT_GT(read, 30);
+  EXPECT_LT(read, 370);
 }
 
 // The name of the weight belongs to a plain tensor, too.

@@ -114,7 +114,7 @@ TEST(QuantisationTest, RefusesWhatIsNotServed) {
       {R"("quant_method": "gptq", "bits": 4, "is_marlin_format": true)",
        "is_marlin_format must be false, found true"},
       {R"("quant_method": "gptq", "bits": 4, "dynamic": {"re:x": {"bits": 8}})",
-       "dynamic must be absent: modules with bits of their own are not served, found "
+       "dynamic must have no modules with bits of their own, found "
        R"({"re:x":{"bits":8}})"},
       {R"("quant_method": "awq", "bits": 8)", "bits must be 4 for integers, found 8"},
       {R"("quant_method": "awq", "bits": 4, "version": "gemv")",
@@ -139,6 +139,52 @@ TEST(QuantisationTest, RefusesWhatIsNotServed) {
        "{\"a\":1}"},
   };
   ExpectRefused(LS_UNIMPLEMENTED, rows);
+}
+
+TEST(QuantisationTest, RefusesKeysThatItDoesNotKnow) {
+  const Refused rows[] = {
+      {R"("quant_method": "gptq", "bits": 4, "acme": 1)",
+       "acme = 1 is not known to the reader of GPTQ"},
+      {R"("quant_method": "awq", "bits": 4, "acme": 1)",
+       "acme = 1 is not known to the reader of AWQ"},
+      {R"("quant_method": "fp8", "acme": 1)", "acme = 1 is not known to the reader of FP8"},
+      {R"("quant_method": "compressed-tensors", "config_groups": {"g": {"weights":
+          {"type": "int", "num_bits": 4, "acme": 1}}})",
+       "config_groups.g.weights.acme = 1 is not known to the reader of compressed-tensors"},
+      {R"("quant_method": "compressed-tensors", "config_groups": {}, "acme": 1)",
+       "acme = 1 is not known to the reader of compressed-tensors"},
+  };
+  for (const Refused& row : rows) {
+    SCOPED_TRACE(row.section);
+    ExpectError(
+        LS_UNIMPLEMENTED,
+        ::testing::StartsWith("m/config.json: quantization_config." + std::string(row.sentence)),
+        [&row] { ReadSection("{" + std::string(row.section) + "}"); });
+  }
+}
+
+// Keys of published checkpoints.
+TEST(QuantisationTest, AcceptsKeysWithoutEffect) {
+  ReadSection(R"({"quant_method": "gptq", "bits": 4, "group_size": 128, "damp_percent": 0.1,
+      "damp_auto_increment": 0.0025, "desc_act": true, "static_groups": false, "sym": true,
+      "true_sequential": true, "lm_head": false, "model_name_or_path": null, "pack_dtype": "int32",
+      "model_file_base_name": "model", "dynamic": {"-:.*down.*": {}}, "cache_block_outputs": true,
+      "exllama_config": {"version": 1}, "modules_in_block_to_quantize": null, "tokenizer": null,
+      "meta": {"quantizer": ["gptqmodel:1.0"]}, "dataset": null, "use_cuda_fp16": false})");
+  ReadSection(R"({"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": true,
+      "version": "gemm", "modules_to_not_convert": null, "backend": "autoawq", "do_fuse": false,
+      "exllama_config": null, "fuse_max_seq_len": null, "modules_to_fuse": null})");
+  ReadSection(R"({"quant_method": "fp8", "activation_scheme": "static", "ignored_layers": ["x"]})");
+  ReadSection(R"({"quant_method": "fbgemm_fp8", "activation_scale_ub": 1200.0,
+      "modules_to_not_convert": ["x"]})");
+  ReadSection(R"({"quant_method": "compressed-tensors", "format": "float-quantized",
+      "quantization_status": "compressed", "global_compression_ratio": 1.2, "ignore": ["lm_head"],
+      "kv_cache_scheme": null, "version": "0.9", "config_groups": {"group_0": {
+        "targets": ["Linear"], "output_activations": null,
+        "input_activations": {"num_bits": 8, "type": "float", "dynamic": true},
+        "weights": {"actorder": null, "block_structure": null, "dynamic": false,
+          "group_size": null, "num_bits": 8, "observer": "minmax", "observer_kwargs": {},
+          "strategy": "channel", "symmetric": true, "type": "float", "scale_dtype": null}}}})");
 }
 
 TEST(QuantisationTest, RefusesWrongValues) {
