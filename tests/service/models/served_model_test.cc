@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "service/models/model_check.h"
+#include "service/models/model_directories.h"
 #include "tests/backends/checkpoint/gguf/gguf_bytes.h"
 #include "tests/temporary_directory.h"
 
@@ -262,6 +263,23 @@ TEST_F(ServedModelTest, ErrorsOfEveryPartNameTheModel) {
   directory_.Write("generation_config.json", "[]");
   EXPECT_EQ(Error(), "model m: " + directory_.string() +
                          "/generation_config.json: expected a JSON object, found array");
+}
+
+TEST(ModelDirectoriesTest, FindsDirectoriesAndGgufFiles) {
+  const TemporaryDirectory root;
+  const std::vector<std::string> roots = {root.string()};
+  const std::string file = root.Write("m.gguf", "");
+  root.Write("m.txt", "");
+  std::filesystem::create_directory(root.path() / "d");
+  std::filesystem::create_symlink(file, root.path() / "link.gguf");
+  EXPECT_EQ(FindModelDirectory(roots, "m.gguf").value(), file);
+  EXPECT_EQ(FindModelDirectory(roots, "d").value(), root.string() + "/d");
+  const auto message = [&](const char* name) {
+    return std::string(FindModelDirectory(roots, name).status().message());
+  };
+  EXPECT_EQ(message("m.txt"), "directory: m.txt is no directory and no GGUF file");
+  EXPECT_EQ(message("link.gguf"), "directory: link.gguf is a symbolic link");
+  EXPECT_TRUE(absl::IsNotFound(FindModelDirectory(roots, "n.gguf").status()));
 }
 
 }  // namespace
