@@ -2,6 +2,7 @@
 #include "service/tokenizer/files/gguf.h"
 
 #include <algorithm>
+#include <exception>
 #include <limits>
 #include <utility>
 
@@ -55,7 +56,8 @@ absl::Status CatchBackendError(const std::function<void()>& read) {
   try {
     read();
     return absl::OkStatus();
-  } catch (const BackendError& error) {
+  } catch (const std::exception&) {
+    const BackendError error = HandledError();
     return absl::Status(static_cast<absl::StatusCode>(error.code()), error.what());
   }
 }

@@ -16,8 +16,8 @@
 
 namespace longstream {
 
-// Calls `read`, which may throw a BackendError, and returns this error. A function that reads a
-// GGUF model must be called in this way.
+// Calls `read`, which may throw, and returns its error: a BackendError, or that memory is short. A
+// function that reads a GGUF model must be called in this way.
 absl::Status CatchBackendError(const std::function<void()>& read);
 
 // Opens the GGUF model at a path (backends/checkpoint/gguf/gguf_model.h); nullopt: there is none.

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <memory>
+#include <random>
 #include <set>
 #include <span>
 #include <string>
@@ -15,6 +18,7 @@
 #include "kernels/ops/op_table.h"
 #include "tests/backends/golden/golden_case.h"
 #include "tests/backends/runtime/model_driver.h"
+#include "tests/fuzz_trials.h"
 #include "tests/temporary_directory.h"
 
 namespace longstream {
@@ -156,6 +160,34 @@ TEST(GgufPackedTest, EachFileHasItsOwnPackedWeights) {
                         std::filesystem::copy_options::overwrite_existing);
   const GoldenCase other = Golden("llama_k_blocks");
   EXPECT_LT(Distance(other, LogitsOf(*Open(first, options), other)), 0.15f);
+}
+
+// Damaged bytes anywhere in a file: the model is opened, or refused with a sentence.
+TEST(GgufFuzzTest, DamagedModelsAreOpenedOrRefused) {
+  std::ifstream stream(PathOf("llama_small_blocks"), std::ios::binary);
+  const std::string golden((std::istreambuf_iterator<char>(stream)),
+                           std::istreambuf_iterator<char>());
+  const TemporaryDirectory directory;
+  std::mt19937 random(3);
+  int opened = 0;
+  FuzzTrials trials(150);
+  while (trials.Next()) {
+    SCOPED_TRACE(trials.name());
+    std::string damaged = golden;
+    // The header takes about 2500 bytes.
+    const size_t most = random() % 2 == 0 ? 2500 : damaged.size();
+    for (size_t changes = 1 + random() % 3; changes > 0; --changes) {
+      damaged[random() % most] = static_cast<char>(random());
+    }
+    try {
+      const std::unique_ptr<Model> model = Open(directory.Write("m.gguf", damaged), "{}");
+      opened += model->info().vocabulary_size > 0 ? 1 : 0;
+    } catch (const std::exception& error) {
+      EXPECT_NE(std::string(error.what()), "");
+    }
+  }
+  EXPECT_GT(opened, trials.count() / 10);
+  EXPECT_LT(opened, trials.count());
 }
 
 TEST(GgufGoldenFilesTest, AreThere) { EXPECT_GE(Names().size(), 18u); }
