@@ -132,7 +132,8 @@ typedef struct ls_import ls_import;     /* since 1.3: a sequence that is read fr
 
 typedef struct ls_model_options {
   uint32_t struct_size;
-  const char* directory;        /* path of a Hugging Face model directory, in UTF-8 */
+  const char* directory;        /* path of a Hugging Face model directory, in UTF-8; or of what else
+                                   the backend reads, such as a GGUF file */
   const char* options;          /* a JSON object of load-time options; NULL means {} */
   const char* const* devices;   /* [num_devices] "cpu", "cuda:0", ...; "cuda": the backend chooses
                                    one */

@@ -6,10 +6,12 @@
 #include <system_error>
 #include <utility>
 
+#include "backends/checkpoint/gguf/gguf_model.h"
+#include "backends/checkpoint/gguf_file.h"
 #include "backends/checkpoint/json.h"
-#include "backends/checkpoint/quote.h"
 #include "backends/checkpoint/safetensors.h"
 #include "backends/errors/error.h"
+#include "backends/errors/quote.h"
 
 namespace longstream {
 namespace {
@@ -26,7 +28,15 @@ bool Exists(const std::string& path) {
 
 }  // namespace
 
-Checkpoint::Checkpoint(const std::string& directory) : directory_(directory) {
+Checkpoint::Checkpoint(const std::string& path) : path_(path), directory_(path) {
+  if (const std::vector<std::string> gguf = FindGgufFiles(path); !gguf.empty()) {
+    path_ = gguf.front();
+    directory_ = std::filesystem::path(path_).parent_path().string();
+    if (directory_.empty()) directory_ = ".";
+    AddGgufFiles(gguf, this);
+    return;
+  }
+  const std::string& directory = path;
   const std::string single = directory + kSingleFile;
   const std::string index = directory + kIndexFile;
   if (Exists(single)) {
@@ -35,13 +45,13 @@ Checkpoint::Checkpoint(const std::string& directory) : directory_(directory) {
     ReadIndex(index);
   } else {
     throw BackendError(LS_NOT_FOUND, directory +
-                                         ": expected model.safetensors or "
-                                         "model.safetensors.index.json, found neither");
+                                         ": expected model.safetensors, "
+                                         "model.safetensors.index.json or a GGUF file, found none");
   }
 }
 
 Checkpoint::Checkpoint(std::string directory, std::unique_ptr<TensorFile> file)
-    : directory_(std::move(directory)) {
+    : path_(directory), directory_(std::move(directory)) {
   AddFile(std::move(file));
 }
 
@@ -136,7 +146,7 @@ std::optional<StoredPart> Checkpoint::FindStored(std::string_view name) const {
 const Tensor& Checkpoint::Get(std::string_view name, std::span<const int64_t> shape) const {
   const Tensor* tensor = Find(name);
   if (tensor == nullptr) {
-    throw BackendError(LS_INVALID_ARGUMENT, directory_ + ": tensor " + Quoted(name) +
+    throw BackendError(LS_INVALID_ARGUMENT, path_ + ": tensor " + Quoted(name) +
                                                 " is missing, expected shape " + ShapeText(shape));
   }
   if (!std::equal(shape.begin(), shape.end(), tensor->shape.begin(), tensor->shape.end())) {

@@ -24,11 +24,12 @@ namespace longstream {
 // threads.
 class Checkpoint {
  public:
-  // Opens model.safetensors, or the shards that model.safetensors.index.json names. LS_NOT_FOUND:
-  // neither file exists, or a shard is missing. LS_DATA_LOSS: a file is damaged.
-  // LS_INVALID_ARGUMENT: the index names a file outside the directory, or disagrees with its
-  // shards.
-  explicit Checkpoint(const std::string& directory);
+  // Opens model.safetensors, or the shards that model.safetensors.index.json names, or the GGUF
+  // model at the path (gguf_model.h: FindGgufFiles). LS_NOT_FOUND: there is none of these, or a
+  // shard is missing. LS_DATA_LOSS: a file is damaged. LS_INVALID_ARGUMENT: the index names a file
+  // outside the directory, or disagrees with its shards; a directory has several GGUF models.
+  // LS_UNIMPLEMENTED: a GGUF model has an architecture or a type that is not served.
+  explicit Checkpoint(const std::string& path);
   // Has the tensors of one file.
   Checkpoint(std::string directory, std::unique_ptr<TensorFile> file);
 
@@ -42,7 +43,11 @@ class Checkpoint {
   // Takes a tensor away that has no effect, so that no reader needs to read it.
   void Remove(std::string_view name);
 
+  // What the checkpoint is known by: the directory, or the first GGUF file.
+  const std::string& path() const { return path_; }
+  // The directory of its files.
   const std::string& directory() const { return directory_; }
+  bool is_one_file() const { return path_ != directory_; }
   const std::vector<std::unique_ptr<TensorFile>>& files() const { return files_; }
   // Whether each path still leads to the file that was opened.
   bool IsUnchanged() const;
@@ -81,6 +86,7 @@ class Checkpoint {
   const Source& SourceOf(const Tensor& tensor) const;
   void ReadIndex(const std::string& path);
 
+  std::string path_;
   std::string directory_;
   std::vector<std::unique_ptr<TensorFile>> files_;
   std::vector<std::unique_ptr<ComputedTensor>> computed_;

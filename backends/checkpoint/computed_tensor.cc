@@ -1,8 +1,8 @@
 // Checks the size of computed tensors.
 #include "backends/checkpoint/computed_tensor.h"
 
-#include "backends/checkpoint/quote.h"
 #include "backends/errors/error.h"
+#include "backends/errors/quote.h"
 
 namespace longstream {
 

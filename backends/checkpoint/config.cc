@@ -8,10 +8,12 @@
 #include <utility>
 
 #include "backends/api/config_json.h"
+#include "backends/checkpoint/gguf/gguf_config.h"
+#include "backends/checkpoint/gguf/gguf_model.h"
 #include "backends/checkpoint/harmless_keys.h"
 #include "backends/checkpoint/json.h"
-#include "backends/checkpoint/quote.h"
 #include "backends/errors/error.h"
+#include "backends/errors/quote.h"
 
 namespace longstream {
 
@@ -123,10 +125,17 @@ T Required(const Config& config, std::string_view key, const char* expected,
   return *std::move(found);
 }
 
+Config ReadConfig(const std::string& path) {
+  if (const std::optional<GgufModel> gguf = GgufModel::Open(path)) {
+    return Config(GgufConfigText(*gguf), gguf->path() + ", read as config.json");
+  }
+  const std::string file = path + "/config.json";
+  return Config(ReadTextFile(file), file);
+}
+
 }  // namespace
 
-Config::Config(const std::string& directory)
-    : Config(ReadTextFile(directory + "/config.json"), directory + "/config.json") {}
+Config::Config(const std::string& path) : Config(ReadConfig(path)) {}
 
 Config::Config(std::string_view text, std::string file) : node_(std::make_shared<Node>()) {
   node_->shared = std::make_shared<Shared>();

@@ -25,9 +25,10 @@ namespace longstream {
 // happens to unknown keys. Not thread-safe, because reading a key writes to these records.
 class Config {
  public:
-  // Reads <directory>/config.json. LS_NOT_FOUND: there is no such file, or it cannot be read.
-  // LS_INVALID_ARGUMENT: it is not a JSON object.
-  explicit Config(const std::string& directory);
+  // Reads <path>/config.json, or the metadata of the GGUF model at the path (gguf_config.h).
+  // LS_NOT_FOUND: there is no such file, or it cannot be read. LS_INVALID_ARGUMENT: it is not a
+  // JSON object. Of a GGUF model, others as for GgufConfigText.
+  explicit Config(const std::string& path);
   // Parses a config from `text`. Errors use `file` as its name.
   Config(std::string_view text, std::string file);
 

@@ -9,8 +9,8 @@
 #include <system_error>
 #include <vector>
 
-#include "backends/checkpoint/quote.h"
 #include "backends/errors/error.h"
+#include "backends/errors/quote.h"
 
 namespace longstream {
 namespace {

@@ -5,8 +5,8 @@
 #include <functional>
 #include <iterator>
 
-#include "backends/checkpoint/quote.h"
 #include "backends/errors/error.h"
+#include "backends/errors/quote.h"
 
 namespace longstream {
 namespace {

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "backends/checkpoint/json.h"
-#include "backends/checkpoint/quote.h"
 #include "backends/errors/error.h"
+#include "backends/errors/quote.h"
 
 namespace longstream {
 namespace {

@@ -24,7 +24,9 @@ std::string PathOf(const LoadOptions& options, const Checkpoint& checkpoint, con
   uint64_t hash = HashAppend(0, plan.recipes);
   if (place != "auto") {
     std::error_code ignored;  // on an error, two paths of one checkpoint count as two checkpoints
-    hash = HashAppend(hash, std::filesystem::canonical(checkpoint.directory(), ignored).string());
+    hash = HashAppend(hash, std::filesystem::canonical(checkpoint.path(), ignored).string());
+  } else if (checkpoint.is_one_file()) {  // the directory may have several checkpoints
+    hash = HashAppend(hash, std::filesystem::path(checkpoint.path()).filename().string());
   }
   char name[17];
   std::snprintf(name, sizeof(name), "%016llx", static_cast<unsigned long long>(hash));

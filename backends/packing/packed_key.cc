@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "backends/checkpoint/quote.h"
+#include "backends/errors/quote.h"
 #include "backends/packing/fingerprint.h"
 
 namespace longstream {

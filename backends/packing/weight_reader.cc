@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <cstring>
 
-#include "backends/checkpoint/quote.h"
 #include "backends/errors/device_failure.h"
 #include "backends/errors/error.h"
+#include "backends/errors/quote.h"
 #include "backends/packing/convert.h"
 #include "backends/packing/fingerprint.h"
 #include "backends/packing/weight_memory.h"

@@ -2,15 +2,22 @@
 #include "service/chat/chat_files.h"
 
 #include <array>
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "backends/checkpoint/gguf/gguf_vocabulary.h"
+#include "backends/errors/quote.h"
 #include "service/jinja/values/json_reader.h"
+#include "service/tokenizer/files/gguf.h"
 #include "service/tokenizer/files/model_file.h"
+#include "service/tokenizer/text/utf8.h"
 
 namespace longstream::chat {
 namespace {
@@ -94,6 +101,49 @@ void AddSpecialTokens(const Dict& config, Dict* tokens) {
   }
 }
 
+// Adds the texts of special tokens.
+absl::Status AddGgufTokens(const GgufModel& model, Dict* tokens) {
+  GgufVocabulary vocabulary;
+  absl::Status status = CatchBackendError([&] { vocabulary = ReadGgufVocabulary(model); });
+  if (!status.ok()) return status;
+  const auto add = [&](const char* name, std::optional<int64_t> id) {
+    if (!id) return;
+    const std::string_view text = vocabulary.tokens[*id];
+    if (ValidUtf8Prefix(text) == text.size()) {
+      tokens->Set(Text(name), Value::MakeText(std::string(text)));
+    }
+  };
+  add("bos_token", vocabulary.bos);
+  add("eos_token", vocabulary.eos);
+  add("unk_token", vocabulary.unknown);
+  add("pad_token", vocabulary.padding);
+  return absl::OkStatus();
+}
+
+// tokenizer.chat_template is the default; the template NAME is tokenizer.chat_template.NAME.
+absl::StatusOr<ChatTemplates> ReadGguf(const GgufModel& model) {
+  constexpr std::string_view kKey = "tokenizer.chat_template";
+  ChatTemplates templates;
+  absl::Status status = AddGgufTokens(model, &templates.special_tokens);
+  const auto& metadata = model.metadata();
+  for (auto it = metadata.lower_bound(kKey); it != metadata.end() && status.ok(); ++it) {
+    if (!it->first.starts_with(kKey)) break;
+    std::string name = it->first.substr(kKey.size());
+    if (!name.empty() && name.front() != '.') continue;  // tokenizer.chat_templates lists names
+    const std::optional<std::string_view> source = it->second.String();
+    if (!source) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(model.path(), ": ", Shortened(it->first), ": expected a string"));
+    }
+    name = name.empty() ? "default" : name.substr(1);
+    status = Add(std::move(name),
+                 absl::StrCat(fs::path(model.path()).filename().string(), ": ", it->first),
+                 std::string(*source), &templates);
+  }
+  if (!status.ok()) return status;
+  return templates;
+}
+
 }  // namespace
 
 absl::StatusOr<const ChatTemplate*> ChatTemplates::Choose(bool has_tools) const {
@@ -106,11 +156,14 @@ absl::StatusOr<const ChatTemplate*> ChatTemplates::Choose(bool has_tools) const 
   }
   return absl::FailedPreconditionError(
       empty() ? "the model has no chat template: there is neither a chat_template.jinja nor a "
-                "chat_template in tokenizer_config.json"
+                "chat_template in tokenizer_config.json, or in the metadata of the GGUF file"
               : absl::StrCat("the model has no chat template called default; available: ", names));
 }
 
 absl::StatusOr<ChatTemplates> ReadChatTemplates(const fs::path& model_dir) {
+  const absl::StatusOr<std::optional<GgufModel>> gguf = FindGguf(model_dir);
+  if (!gguf.ok()) return gguf.status();
+  if (gguf->has_value()) return ReadGguf(**gguf);
   ChatTemplates templates;
   const fs::path config_path = model_dir / "tokenizer_config.json";
   const absl::StatusOr<Dict> config = ReadObject(config_path);

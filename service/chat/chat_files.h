@@ -28,7 +28,8 @@ struct ChatTemplates {
 // Reads the templates from chat_template.jinja and chat_templates/*.jinja. If neither exists, reads
 // them from the key chat_template of tokenizer_config.json, which holds one text or a list of named
 // texts. Reads the special tokens from tokenizer_config.json and special_tokens_map.json. A missing
-// file is not an error.
+// file is not an error. Of a GGUF model (service/tokenizer/files/gguf.h), reads the metadata
+// instead: tokenizer.chat_template, tokenizer.chat_template.NAME and the ids of special tokens.
 //
 // INVALID_ARGUMENT: a file is damaged, or does not hold a template (ChatTemplate::Parse).
 // UNIMPLEMENTED: a template uses a construct that we do not support.

@@ -10,7 +10,7 @@
 #include "backends/api/config_json.h"
 #include "nlohmann/json.hpp"
 #include "service/models/saturating.h"
-#include "service/tokenizer/files/model_file.h"
+#include "service/tokenizer/files/gguf.h"
 
 namespace longstream {
 namespace {
@@ -29,10 +29,9 @@ uint64_t Number(const Json& config, const char* key) {
 }
 
 Json ReadConfig(const std::string& directory) {
-  const absl::StatusOr<std::optional<std::string>> text =
-      FindModelFile(std::filesystem::path(directory) / "config.json");
-  if (!text.ok() || !text->has_value()) return Json::object();
-  Json config = Json::parse(QuoteNonFinite(**text), nullptr, /*allow_exceptions=*/false);
+  const absl::StatusOr<ModelJson> file = FindConfig(directory);
+  if (!file.ok() || !file->text) return Json::object();
+  Json config = Json::parse(QuoteNonFinite(*file->text), nullptr, /*allow_exceptions=*/false);
   return config.is_object() ? config : Json::object();
 }
 
@@ -139,17 +138,26 @@ uint64_t FileBytes(const std::string& directory) {
   return bytes;
 }
 
+uint64_t WeightBytes(const Json& config, const ModelSource& source) {
+  const Json options = Json::parse(source.options_json, nullptr, /*allow_exceptions=*/false);
+  const Json* const type = Find(options, "weights");
+  const absl::StatusOr<std::optional<GgufWeights>> gguf = FindGgufWeights(
+      source.directory,
+      type != nullptr && type->is_string() ? type->get<std::string>() : std::string("auto"));
+  if (gguf.ok() && gguf->has_value()) return (*gguf)->bytes_in_memory;
+  return BytesInMemory(config, source.options_json, FileBytes(source.directory));
+}
+
 }  // namespace
 
 uint64_t ExpectedWeights(const ModelSource& source) {
-  return BytesInMemory(ReadConfig(source.directory), source.options_json,
-                       FileBytes(source.directory));
+  return WeightBytes(ReadConfig(source.directory), source);
 }
 
 ExpectedMemory ExpectedMemory::Of(const ModelSource& source) {
   ExpectedMemory expected;
   const Json config = ReadConfig(source.directory);
-  expected.weights = BytesInMemory(config, source.options_json, FileBytes(source.directory));
+  expected.weights = WeightBytes(config, source);
   const uint64_t hidden = Number(config, "hidden_size");
   const uint64_t row = SumOf(ProductOf(kHiddenRows, hidden), FeedForwardNumbers(config, hidden));
   expected.workspace =

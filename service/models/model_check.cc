@@ -14,6 +14,7 @@
 #include "backends/api/config_json.h"
 #include "nlohmann/json.hpp"
 #include "service/chat/chat_files.h"
+#include "service/tokenizer/files/gguf.h"
 #include "service/tokenizer/files/load_tokenizer.h"
 #include "service/tokenizer/files/model_file.h"
 
@@ -39,9 +40,8 @@ Json ParseJson(const std::string& text) {
 // The vocabulary size in config.json. Models of our own and of some families have none there; then
 // every id counts as part of the vocabulary.
 int32_t VocabularySize(const std::string& directory) {
-  const absl::StatusOr<std::optional<std::string>> text =
-      FindModelFile(std::filesystem::path(directory) / "config.json");
-  const Json config = text.ok() && text->has_value() ? ParseJson(**text) : Json();
+  const absl::StatusOr<ModelJson> file = FindConfig(directory);
+  const Json config = file.ok() && file->text ? ParseJson(*file->text) : Json();
   constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
   for (const Json* object : {&config, &Member(config, "text_config")}) {
     const Json& size = Member(*object, "vocab_size");
@@ -82,6 +82,14 @@ absl::Status AddWeights(const std::filesystem::path& file, ModelCheck* check) {
 // Finds the files of the weights as a backend does: a single file goes before an index. Not every
 // backend needs such files.
 absl::Status FindWeights(const std::filesystem::path& directory, ModelCheck* check) {
+  const absl::StatusOr<std::optional<GgufWeights>> gguf = FindGgufWeights(directory);
+  if (!gguf.ok()) return gguf.status();
+  if (gguf->has_value()) {
+    for (const std::filesystem::path& file : (*gguf)->files) {
+      if (absl::Status status = AddWeights(file, check); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
   const std::filesystem::path single = directory / "model.safetensors";
   std::error_code error;
   if (std::filesystem::exists(single, error)) return AddWeights(single, check);

@@ -15,7 +15,7 @@ namespace longstream {
 
 struct ModelCheck {
   std::vector<std::string> plugins;  // "NAME.DEVICE", in the order in which they would be tried
-  std::vector<std::string> weights;  // the safetensors files
+  std::vector<std::string> weights;  // the safetensors or GGUF files
   uint64_t weight_bytes = 0;         // their sizes together
   std::string tokenizer;             // its kind
   absl::Status chat;                 // OK: the model accepts messages. Else: why it does not

@@ -20,9 +20,13 @@ absl::StatusOr<std::string> FindModelDirectory(std::span<const std::string> root
     const fs::file_status status = fs::symlink_status(path, error);
     if (status.type() == fs::file_type::not_found) continue;
     if (status.type() == fs::file_type::directory) return path.string();
-    return absl::FailedPreconditionError(
-        absl::StrCat("directory: ", shown, " is ",
-                     status.type() == fs::file_type::symlink ? "a symbolic link" : "no directory"));
+    if (status.type() == fs::file_type::regular && path.extension() == ".gguf") {
+      return path.string();
+    }
+    return absl::FailedPreconditionError(absl::StrCat("directory: ", shown, " is ",
+                                                      status.type() == fs::file_type::symlink
+                                                          ? "a symbolic link"
+                                                          : "no directory and no GGUF file"));
   }
   return absl::NotFoundError(
       absl::StrCat("directory: no directory '", shown, "' in admin.model_directories"));

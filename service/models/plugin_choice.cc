@@ -2,10 +2,12 @@
 #include "service/models/plugin_choice.h"
 
 #include <array>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "service/config/names.h"
+#include "service/tokenizer/files/gguf.h"
 
 namespace longstream {
 
@@ -17,6 +19,8 @@ std::vector<std::string> DevicesOf(const ModelSource& source) {
 absl::StatusOr<std::shared_ptr<const Plugin>> ChoosePlugin(const ModelSource& source,
                                                            const std::string& device,
                                                            Plugins plugins) {
+  const absl::StatusOr<std::optional<GgufModel>> gguf = FindGguf(source.directory);
+  const bool is_gguf = gguf.ok() && gguf->has_value();
   std::shared_ptr<const Plugin> best;
   int32_t best_fit = 0;
   bool any_matches = false;
@@ -34,7 +38,10 @@ absl::StatusOr<std::shared_ptr<const Plugin>> ChoosePlugin(const ModelSource& so
     int32_t fit = 0;
     const ls_code code =
         plugin->table().probe(source.directory.c_str(), &fit, ls_error{text.data(), text.size()});
-    if (code != LS_OK) return StatusFromCode(code, text.data());
+    // A plugin that reads config.json only does not find it beside a GGUF model.
+    const bool reads_no_gguf = code == LS_NOT_FOUND && is_gguf;
+    if (code != LS_OK && !reads_no_gguf) return StatusFromCode(code, text.data());
+    if (reads_no_gguf) fit = 0;
     if (fit == 0) reasons.push_back(absl::StrCat(plugin->name(), ": ", text.data()));
     if (fit > best_fit) {
       best = plugin;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <filesystem>
 #include <limits>
 #include <utility>
 
@@ -15,8 +14,8 @@
 #include "nlohmann/json.hpp"
 #include "service/clock/monotonic_time.h"
 #include "service/models/plugin_choice.h"
+#include "service/tokenizer/files/gguf.h"
 #include "service/tokenizer/files/load_tokenizer.h"
-#include "service/tokenizer/files/model_file.h"
 
 namespace longstream {
 namespace {
@@ -69,14 +68,12 @@ absl::StatusOr<std::unique_ptr<BackendModel>> OpenBackend(const ModelSource& sou
   return why;
 }
 
-absl::StatusOr<Json> ReadJson(const std::filesystem::path& file) {
-  const absl::StatusOr<std::optional<std::string>> text = FindModelFile(file);
-  if (!text.ok()) return text.status();
-  if (!text->has_value()) return Json::object();
-  Json json = Json::parse(QuoteNonFinite(**text), nullptr, /*allow_exceptions=*/false);
+absl::StatusOr<Json> ParseJson(const ModelJson& file) {
+  if (!file.text) return Json::object();
+  Json json = Json::parse(QuoteNonFinite(*file.text), nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(file.string(), ": expected a JSON object, found ",
+        absl::StrCat(file.name, ": expected a JSON object, found ",
                      json.is_discarded() ? "no valid JSON" : json.type_name()));
   }
   return json;
@@ -88,7 +85,7 @@ std::string Found(const Json& value) {
   return value.is_structured() ? absl::StrCat("an ", value.type_name()) : value.dump();
 }
 
-absl::StatusOr<std::vector<int32_t>> EndIds(const std::filesystem::path& file, const Json& json,
+absl::StatusOr<std::vector<int32_t>> EndIds(const std::string& file, const Json& json,
                                             uint32_t vocabulary_size) {
   std::vector<int32_t> ids;
   const auto found = json.find("eos_token_id");
@@ -99,7 +96,7 @@ absl::StatusOr<std::vector<int32_t>> EndIds(const std::filesystem::path& file, c
     if (!id.is_number_integer() || id.get<int64_t>() < 0 ||
         id.get<int64_t>() >= static_cast<int64_t>(vocabulary_size)) {
       return absl::InvalidArgumentError(
-          absl::StrCat(file.string(), ": eos_token_id: expected ids below the vocabulary size ",
+          absl::StrCat(file, ": eos_token_id: expected ids below the vocabulary size ",
                        vocabulary_size, ", found ", Found(id)));
     }
     ids.push_back(id.get<int32_t>());
@@ -111,7 +108,7 @@ absl::StatusOr<std::vector<int32_t>> EndIds(const std::filesystem::path& file, c
 // wrong value sets the status.
 class DefaultsReader {
  public:
-  DefaultsReader(const std::filesystem::path& file, const Json& json) : file_(file), json_(json) {}
+  DefaultsReader(const std::string& file, const Json& json) : file_(file), json_(json) {}
 
   const absl::Status& status() const { return status_; }
 
@@ -151,13 +148,13 @@ class DefaultsReader {
   template <typename T>
   std::optional<T> Refuse(const char* key, const char* expected, const Json& found) {
     if (status_.ok()) {
-      status_ = absl::InvalidArgumentError(absl::StrCat(file_.string(), ": ", key, ": expected ",
-                                                        expected, ", found ", Found(found)));
+      status_ = absl::InvalidArgumentError(
+          absl::StrCat(file_, ": ", key, ": expected ", expected, ", found ", Found(found)));
     }
     return std::nullopt;
   }
 
-  const std::filesystem::path& file_;
+  const std::string& file_;
   const Json& json_;
   absl::Status status_;
 };
@@ -181,25 +178,26 @@ uint64_t MaxTextBytes(const Tokenizer& tokenizer, uint64_t context_limit) {
 absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const std::string& directory,
                                                           uint32_t vocabulary_size,
                                                           std::optional<int32_t> eos_id) {
-  const std::filesystem::path generation_file =
-      std::filesystem::path(directory) / "generation_config.json";
-  const std::filesystem::path config_file = std::filesystem::path(directory) / "config.json";
-  absl::StatusOr<Json> generation = ReadJson(generation_file);
+  const absl::StatusOr<ModelJson> generation_file = FindGenerationConfig(directory);
+  if (!generation_file.ok()) return generation_file.status();
+  const absl::StatusOr<ModelJson> config_file = FindConfig(directory);
+  if (!config_file.ok()) return config_file.status();
+  const absl::StatusOr<Json> generation = ParseJson(*generation_file);
   if (!generation.ok()) return generation.status();
-  absl::StatusOr<Json> config = ReadJson(config_file);
+  const absl::StatusOr<Json> config = ParseJson(*config_file);
   if (!config.ok()) return config.status();
 
   GenerationDefaults defaults;
   const bool states_end = generation->contains("eos_token_id");
   absl::StatusOr<std::vector<int32_t>> ids =
-      states_end ? EndIds(generation_file, *generation, vocabulary_size)
-                 : EndIds(config_file, *config, vocabulary_size);
+      states_end ? EndIds(generation_file->name, *generation, vocabulary_size)
+                 : EndIds(config_file->name, *config, vocabulary_size);
   if (!ids.ok()) return ids.status();
   defaults.end_token_ids = *std::move(ids);
   const auto end_in_config = config->find("eos_token_id");
   const bool silent = !states_end && (end_in_config == config->end() || end_in_config->is_null());
   if (silent && eos_id) defaults.end_token_ids = {*eos_id};
-  DefaultsReader reader(generation_file, *generation);
+  DefaultsReader reader(generation_file->name, *generation);
   defaults.temperature = reader.Float("temperature", "a number from 0 to 1000", [](float value) {
     return value >= 0.0f && value <= 1000.0f;
   });

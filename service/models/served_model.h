@@ -24,7 +24,7 @@ namespace longstream {
 // The files of a model and the options to open it.
 struct ModelSource {
   std::string name;             // the name that clients use
-  std::string directory;        // a Hugging Face model directory
+  std::string directory;        // a Hugging Face model directory, or a GGUF model (gguf.h)
   std::string backend;          // plugin name; empty: the plugin that fits best
   std::string device = "auto";  // "auto": a GPU if one can be used, else the CPU
   std::string options_json = "{}";
@@ -54,7 +54,8 @@ struct GenerationDefaults {
   std::optional<float> repetition_penalty;
 };
 
-// Reads generation_config.json and config.json in `directory`. Either file may be missing. `eos_id`
+// Reads generation_config.json and config.json in `directory`, or the metadata of a GGUF model
+// instead. Either file may be missing. `eos_id`
 // comes from the tokenizer and is the only end id if both files name none. INVALID_ARGUMENT: a file
 // is damaged, a value has a wrong type or range, or an id is outside the vocabulary.
 absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const std::string& directory,

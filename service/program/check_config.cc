@@ -66,9 +66,10 @@ int PrintModel(const ModelSource& source, Plugins plugins, std::ostream& out) {
     out << "  error: " << check.status().message() << "\n";
     return 1;
   }
+  const bool is_gguf = !check->weights.empty() && check->weights.front().ends_with(".gguf");
   out << "  plugin: " << absl::StrJoin(check->plugins, ", else ") << "\n"
-      << "  weights: " << check->weights.size() << " safetensors files, " << check->weight_bytes
-      << " bytes\n"
+      << "  weights: " << check->weights.size() << (is_gguf ? " GGUF" : " safetensors")
+      << " files, " << check->weight_bytes << " bytes\n"
       << "  tokenizer: " << check->tokenizer << "\n"
       << "  chat: " << (check->chat.ok() ? "yes" : absl::StrCat("no: ", check->chat.message()))
       << "\n";

@@ -78,7 +78,8 @@ ROOMS = {
     "backends/api": "",
     "backends/errors": "backends/api kernels/core",
     "backends/spec": "kernels/core kernels/ops/*",
-    "backends/checkpoint": "backends/api backends/errors kernels/core",
+    "backends/checkpoint/gguf": "backends/errors",
+    "backends/checkpoint": "backends/api backends/checkpoint/gguf backends/errors kernels/core",
     "backends/checkpoint/quantised": "backends/checkpoint backends/errors kernels/core",
     "backends/caches": "backends/api backends/errors kernels/core",
     "backends/caches/segments": "backends/api backends/caches backends/errors kernels/core",
@@ -128,7 +129,8 @@ ROOMS = {
     "service/tokenizer/text": "service/tokenizer/spec",
     "service/tokenizer/models": "service/tokenizer service/tokenizer/spec service/tokenizer/text",
     "service/tokenizer/stream": "service/tokenizer service/tokenizer/text",
-    "service/tokenizer/files": "service/tokenizer service/tokenizer/models service/tokenizer/spec"
+    "service/tokenizer/files": "backends/checkpoint/gguf backends/errors service/tokenizer"
+                               " service/tokenizer/models service/tokenizer/spec"
                                " service/tokenizer/text",
     "service/grammar": "service/tokenizer",
     "service/grammar/formats": "service/grammar service/tokenizer/text",
@@ -139,7 +141,7 @@ ROOMS = {
     "service/jinja/builtins": "service/jinja/values service/tokenizer/text",
     "service/jinja/syntax": "service/jinja/builtins service/jinja/values service/tokenizer/text",
     "service/jinja": "service/jinja/*",
-    "service/chat": "service/host_memory service/jinja service/jinja/* service/tokenizer service/tokenizer/*",
+    "service/chat": "backends/checkpoint/gguf backends/errors service/host_memory service/jinja service/jinja/* service/tokenizer service/tokenizer/*",
     "service/models": "backends/api kernels/core service/chat service/clock service/config service/errors"
                       " service/grammar/response service/tokenizer service/tokenizer/files",
     "service/sessions": "service/chat service/clock service/host_memory service/models"

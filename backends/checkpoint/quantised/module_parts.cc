@@ -7,8 +7,8 @@
 #include <span>
 #include <utility>
 
-#include "backends/checkpoint/quote.h"
 #include "backends/errors/error.h"
+#include "backends/errors/quote.h"
 
 namespace longstream {
 namespace {

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -52,6 +54,11 @@ CostsPlace PlaceOfCosts(const ServedModel& model, uint32_t threads) {
   if (directory == "auto") {
     if (model.backend().memory().weights < kLeastWeights) return place;
     directory = source.directory;
+    std::error_code ignored;  // a GGUF file
+    if (!std::filesystem::is_directory(directory, ignored)) {
+      directory = std::filesystem::path(directory).parent_path().string();
+      if (directory.empty()) directory = ".";
+    }
   }
   place.path = absl::StrCat(directory, "/", absl::StrFormat("costs-%016x.txt", Fnv1a(place.key)));
   return place;

@@ -2,9 +2,15 @@
 #include "service/tokenizer/files/load_tokenizer.h"
 
 #include <array>
+#include <optional>
+#include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "service/tokenizer/files/gguf.h"
+#include "service/tokenizer/files/gguf_tokenizer.h"
 #include "service/tokenizer/files/model_file.h"
 #include "service/tokenizer/files/sentencepiece_model.h"
 #include "service/tokenizer/files/tokenizer_config.h"
@@ -58,21 +64,43 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadSentencePiece(const std::filesyst
   return Create(path, *spec, config->names, vocab_size);
 }
 
+// Makes the tokenizer of plain bytes. `expected` is the description that the model lacks.
+absl::StatusOr<std::unique_ptr<Tokenizer>> Bytes(const std::string& expected, int vocab_size) {
+  if (vocab_size < 256) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(expected, " does not exist, and plain bytes need a vocabulary of 256 or ",
+                     "more: expected vocab_size >= 256, found ", vocab_size));
+  }
+  return std::make_unique<ByteTokenizer>(vocab_size);
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadGguf(const GgufModel& model, int vocab_size) {
+  SpecialTokenNames names;
+  const absl::StatusOr<std::optional<TokenizerSpec>> spec =
+      ReadGgufTokenizer(model, vocab_size, &names);
+  if (!spec.ok()) {
+    const absl::string_view message = spec.status().message();
+    const bool has_path = absl::StartsWith(message, model.path());
+    return absl::Status(spec.status().code(), has_path ? std::string(message)
+                                                       : absl::StrCat(model.path(), ": ", message));
+  }
+  if (spec->has_value()) return Create(model.path(), **spec, names, vocab_size);
+  return Bytes(model.path() + ": tokenizer.ggml.model", vocab_size);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::filesystem::path& model_dir,
                                                          int vocab_size) {
+  const absl::StatusOr<std::optional<GgufModel>> gguf = FindGguf(model_dir);
+  if (!gguf.ok()) return gguf.status();
+  if (gguf->has_value()) return LoadGguf(**gguf, vocab_size);
   const std::filesystem::path json = model_dir / "tokenizer.json";
   if (HasModelFile(json)) return LoadJson(json, vocab_size);
   const std::filesystem::path model = model_dir / "tokenizer.model";
   if (HasModelFile(model)) return LoadSentencePiece(model, vocab_size);
   if (absl::Status status = CheckNoOtherTokenizer(model_dir); !status.ok()) return status;
-  if (vocab_size < 256) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(json.string(), " does not exist, and plain bytes need a vocabulary of 256 or ",
-                     "more: expected vocab_size >= 256, found ", vocab_size));
-  }
-  return std::make_unique<ByteTokenizer>(vocab_size);
+  return Bytes(json.string(), vocab_size);
 }
 
 }  // namespace longstream

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -12,12 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "sentencepiece_model.pb.h"
 #include "service/tokenizer/files/model_file.h"
+#include "service/tokenizer/files/piece_merges.h"
 #include "service/tokenizer/models/byte_tokens.h"
 #include "service/tokenizer/text/utf8.h"
 
@@ -28,7 +26,7 @@ using sentencepiece::Model;
 using ModelPiece = sentencepiece::Model::Piece;
 
 constexpr const char* kSpaceMark = "\u2581";  // SentencePiece's mark for a space
-// Bounds the number of merges of a piece: MakeMerges tries to cut a piece at each of its bytes.
+// Bounds the number of merges of a piece: AddPieceMerges tries to cut a piece at each of its bytes.
 constexpr size_t kMaxPieceBytes = 1024;
 constexpr int kUnigram = 1;
 constexpr int kBpe = 2;
@@ -138,33 +136,6 @@ absl::Status ReadPieces(const Model& model, int vocab_size, TokenizerSpec* spec)
   return Invalid("expected a piece of type UNKNOWN, found none");
 }
 
-// Two pieces can be merged if their joined text is a piece. The merge whose result has the greatest
-// score comes first. User-defined symbols are not merged.
-void MakeMerges(TokenizerSpec* spec) {
-  absl::flat_hash_map<std::string_view, double> scores;
-  const absl::flat_hash_set<std::string_view> symbols(spec->symbols.begin(), spec->symbols.end());
-  for (size_t i = 0; i < spec->vocabulary.size(); ++i) {
-    const std::string_view text = spec->vocabulary[i].first;
-    if (!symbols.contains(text)) scores.emplace(text, spec->scores[i]);
-  }
-  std::vector<double> ranked;
-  for (const auto& [text, score] : scores) ranked.push_back(score);
-  std::sort(ranked.begin(), ranked.end(), std::greater<>());
-  ranked.erase(std::unique(ranked.begin(), ranked.end()), ranked.end());
-  for (const auto& [text, id] : spec->vocabulary) {
-    const auto merged = scores.find(text);
-    if (merged == scores.end()) continue;
-    const auto rank =
-        std::lower_bound(ranked.begin(), ranked.end(), merged->second, std::greater<>());
-    for (size_t cut = 1; cut < text.size(); ++cut) {
-      const std::string_view whole = text;
-      if (!scores.contains(whole.substr(0, cut)) || !scores.contains(whole.substr(cut))) continue;
-      spec->merges.emplace_back(text.substr(0, cut), text.substr(cut));
-      spec->merge_ranks.push_back(static_cast<uint32_t>(rank - ranked.begin()));
-    }
-  }
-}
-
 void ReadNormalizer(const Model& model, const TokenizerConfig& config, TokenizerSpec* spec) {
   using Kind = NormalizerStep::Kind;
   const auto add = [spec](Kind kind) -> NormalizerStep& {
@@ -258,7 +229,7 @@ absl::StatusOr<TokenizerSpec> ReadModel(const std::string& bytes, int vocab_size
     spec.model = TokenizerSpec::Model::kUnigram;
     spec.single_precision = true;
   } else {
-    MakeMerges(&spec);
+    AddPieceMerges(&spec);
     spec.scores.clear();
   }
   ReadNormalizer(*model, *config, &spec);

@@ -114,8 +114,8 @@ TEST_F(CheckpointTest, ComputedTensorsTakeThePlaceOfTheirParts) {
 
 TEST_F(CheckpointTest, NothingThere) {
   ExpectRefused(LS_NOT_FOUND, directory_.string() +
-                                  ": expected model.safetensors or model.safetensors.index.json, "
-                                  "found neither");
+                                  ": expected model.safetensors, model.safetensors.index.json or a "
+                                  "GGUF file, found none");
 }
 
 TEST_F(CheckpointTest, MissingTensorAndWrongShape) {

@@ -77,8 +77,14 @@ std::vector<std::string> GoldenCasesOfReadme() {
   return names;
 }
 
+const std::string& GoldenRoot() { return kRoot; }
+
 GoldenCase ReadGoldenCase(const std::string& name) {
-  const SafetensorsFile file(kRoot + "/" + name + "/golden.safetensors");
+  return ReadGoldenFile(name, kRoot + "/" + name + "/golden.safetensors");
+}
+
+GoldenCase ReadGoldenFile(const std::string& name, const std::string& path) {
+  const SafetensorsFile file(path);
   return {name, Elements<int32_t>(file, "tokens", "I32"), Elements<int32_t>(file, "rows", "I32"),
           Elements<float>(file, "logits", "F32"), Elements<int32_t>(file, "greedy", "I32")};
 }
@@ -98,19 +104,26 @@ std::unique_ptr<Model> OpenGoldenCase(const std::string& name, const std::string
     json = TextOf(overrides_file);
     json.insert(json.find('{') + 1, options + (options.empty() ? "" : ","));
   }
+  // With overrides, a dense checkpoint becomes one of the backend hwfa2.
+  return OpenCheckpoint(overridden ? kBackends[1] : BestBackend(directory), directory, json, ops,
+                        device);
+}
+
+std::unique_ptr<Model> OpenCheckpoint(const BackendDefinition& backend, const std::string& path,
+                                      const std::string& options, const OpTable& ops,
+                                      Device& device) {
   ls_host host{};
   host.struct_size = sizeof(host);
   host.num_threads = 1;
   ls_model_options open{};
   open.struct_size = sizeof(open);
-  open.directory = directory.c_str();
-  open.options = json.c_str();
+  open.directory = path.c_str();
+  open.options = options.c_str();
   open.max_batch_tokens = 1024;
   open.max_batch_sequences = 8;
   if (!device.host_memory()) open.cache_bytes_budget = uint64_t{64} << 20;
   open.host = &host;
-  // With overrides, a dense checkpoint becomes one of the backend hwfa2.
-  return OpenModel(overridden ? kBackends[1] : BestBackend(directory), open, ops, device);
+  return OpenModel(backend, open, ops, device);
 }
 
 }  // namespace longstream

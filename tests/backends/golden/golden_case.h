@@ -27,6 +27,10 @@ struct GoldenCase {
 };
 
 GoldenCase ReadGoldenCase(const std::string& name);
+// Reads the arrays of a golden.safetensors at this path.
+GoldenCase ReadGoldenFile(const std::string& name, const std::string& path);
+// The path of the directory tests/golden.
+const std::string& GoldenRoot();
 
 // The backend that names a checkpoint its own (a fit of 100). Throws std::runtime_error if none
 // does.
@@ -34,6 +38,12 @@ const BackendDefinition& BestBackend(const std::string& directory);
 
 // Whether a case has mixtures of experts, which not every kernel library serves.
 bool HasExperts(const std::string& name);
+
+// Opens the checkpoint at a path with this backend; `options`: a JSON object. Otherwise as
+// OpenGoldenCase.
+std::unique_ptr<Model> OpenCheckpoint(const BackendDefinition& backend, const std::string& path,
+                                      const std::string& options, const OpTable& ops,
+                                      Device& device = HostMemory());
 
 // Opens a case's checkpoint with the backend that serves it, the case's overrides, and `options`:
 // members of a JSON object, separated by commas. `device`, which holds the model's memory, must

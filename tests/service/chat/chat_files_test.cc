@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 
+#include "tests/backends/checkpoint/gguf/gguf_bytes.h"
 #include "tests/temporary_directory.h"
 
 namespace longstream::chat {
@@ -89,6 +90,26 @@ TEST_F(ChatFilesTest, ErrorsNameTheFile) {
   Write("tokenizer_config.json", "{}");
   Write("chat_template.jinja", "{% if %}");
   EXPECT_THAT(Chosen(), HasSubstr("chat_template.jinja: line 1, column 7: expected"));
+}
+
+TEST_F(ChatFilesTest, InTheMetadataOfAGgufFile) {
+  Write("m.gguf", GgufBytes()
+                      .Text("tokenizer.ggml.model", "gpt2")
+                      .Texts("tokenizer.ggml.tokens", {"<s>", "</s>", "a"})
+                      .U32("tokenizer.ggml.bos_token_id", 0)
+                      .U32("tokenizer.ggml.eos_token_id", 1)
+                      .Text("tokenizer.chat_template", "{{ bos_token }}|{{ eos_token }}")
+                      .Texts("tokenizer.chat_templates", {"tool_use"})
+                      .Text("tokenizer.chat_template.tool_use", "tools")
+                      .Bytes());
+  EXPECT_EQ(Chosen(), "<s>|</s>");
+  EXPECT_EQ(Chosen(/*has_tools=*/true), "tools");
+  Write("m.gguf", GgufBytes().Bytes());
+  EXPECT_THAT(Chosen(), HasSubstr("the model has no chat template"));
+  Write("m.gguf", GgufBytes().U32("tokenizer.chat_template", 3).Bytes());
+  EXPECT_THAT(Chosen(), HasSubstr("m.gguf: tokenizer.chat_template: expected a string"));
+  Write("m.gguf", GgufBytes().Text("tokenizer.chat_template", "{% if %}").Bytes());
+  EXPECT_THAT(Chosen(), HasSubstr("m.gguf: tokenizer.chat_template"));
 }
 
 }  // namespace

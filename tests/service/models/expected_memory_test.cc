@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "tests/backends/checkpoint/gguf/gguf_bytes.h"
 #include "tests/temporary_directory.h"
 
 namespace longstream {
@@ -68,6 +69,24 @@ TEST(ExpectedMemoryTest, TiedEmbeddingsAreOneTable) {
   const std::string fp8 = R"(, "tie_word_embeddings": true,
                              "quantization_config": {"quant_method": "fp8"})";
   EXPECT_EQ(Expected(fp8), kTables / 2 + (kTables / 2 + kQuantised) * 2);
+}
+
+TEST(ExpectedMemoryTest, BlocksOfAGgufFile) {
+  const TemporaryDirectory directory;
+  const std::string path =
+      directory.Write("m.gguf", GgufBytes()
+                                    .Tensor("norm", {32}, 0, std::string(128, 'x'))
+                                    .Tensor("half", {32, 2}, 1, std::string(128, 'x'))
+                                    .Tensor("four", {32, 3}, 2, std::string(54, 'x'))
+                                    .Tensor("k", {256, 1}, 12, std::string(144, 'x'))
+                                    .Bytes());
+  for (const std::string& place : {path, directory.string()}) {
+    ModelSource source;
+    source.directory = place;
+    EXPECT_EQ(ExpectedWeights(source), 128u + 128u + 54u + 8u * 34u);
+    source.options_json = R"({"weights": "bf16"})";
+    EXPECT_EQ(ExpectedWeights(source), 128u + 2u * (64u + 96u + 256u));
+  }
 }
 
 }  // namespace

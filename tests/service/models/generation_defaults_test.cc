@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "service/models/served_model.h"
+#include "tests/backends/checkpoint/gguf/gguf_bytes.h"
 #include "tests/temporary_directory.h"
 
 namespace longstream {
@@ -203,6 +204,45 @@ TEST_F(GenerationDefaultsTest, DamagedFiles) {
     EXPECT_EQ(Error(), file + ": is not a regular file");
     std::filesystem::remove(file);
   }
+}
+
+// A vocabulary of which two tokens end a turn although no id names them.
+GgufBytes Vocabulary() {
+  GgufBytes bytes;
+  bytes.Text("general.architecture", "llama")
+      .U32("llama.block_count", 1)
+      .U32("llama.context_length", 64)
+      .U32("llama.embedding_length", 4)
+      .U32("llama.feed_forward_length", 8)
+      .U32("llama.attention.head_count", 2)
+      .F32("llama.attention.layer_norm_rms_epsilon", 1e-5f)
+      .Tensor("token_embd.weight", {4, 6}, 0, std::string(96, 'x'))
+      .Text("tokenizer.ggml.model", "gpt2")
+      .Texts("tokenizer.ggml.tokens", {"a", "<eos>", "<|im_end|>", "<|eot_id|>", "<|end|>", "b"})
+      .I32s("tokenizer.ggml.token_type", {1, 3, 3, 3, 1, 1});
+  return bytes;
+}
+
+TEST_F(GenerationDefaultsTest, OfAGgufFile) {
+  directory_.Write("m.gguf", Vocabulary()
+                                 .U32("tokenizer.ggml.eos_token_id", 1)
+                                 .U32("tokenizer.ggml.eot_token_id", 2)
+                                 .U32("general.sampling.top_k", 20)
+                                 .F32("general.sampling.temp", 0.6f)
+                                 .F32("general.sampling.penalty_repeat", 1.05f)
+                                 .Bytes());
+  const GenerationDefaults defaults = Read();
+  EXPECT_EQ(defaults.end_token_ids, (Ids{1, 2, 3}));  // "<|end|>" is no control token
+  EXPECT_EQ(defaults.top_k, 20);
+  EXPECT_EQ(defaults.temperature, 0.6f);
+  EXPECT_EQ(defaults.repetition_penalty, 1.05f);
+  EXPECT_EQ(defaults.top_p, std::nullopt);
+  directory_.Write("m.gguf", Vocabulary().U32("tokenizer.ggml.eos_token_id", 6).Bytes());
+  EXPECT_EQ(Error(), File("m.gguf") +
+                         ": tokenizer.ggml.eos_token_id must be an id below 6, the number of "
+                         "tokens, found 6");
+  directory_.Write("m.gguf", Vocabulary().F32("general.sampling.top_p", 2.0f).Bytes());
+  EXPECT_EQ(Error(), File("m.gguf") + ": top_p: expected a number above 0 and at most 1, found 2");
 }
 
 }  // namespace

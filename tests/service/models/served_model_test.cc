@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "service/models/model_check.h"
+#include "service/models/model_directories.h"
+#include "tests/backends/checkpoint/gguf/gguf_bytes.h"
 #include "tests/temporary_directory.h"
 
 namespace longstream {
@@ -83,6 +85,41 @@ TEST_F(ServedModelTest, EachDemoCheckpointGetsItsBackend) {
     EXPECT_EQ((*model)->backend().plugin().name(), name);
     EXPECT_EQ((*model)->defaults().temperature, 1.0f) << "greedy answers would be blanks";
   }
+}
+
+// The file's path and the path of its directory mean the same model.
+TEST_F(ServedModelTest, AGgufFileIsAWholeModel) {
+  const std::string directory = LONGSTREAM_SOURCE_DIR "/tests/golden/gguf/served";
+  for (const std::string& path : {directory + "/served.gguf", directory}) {
+    source_.directory = path;
+    const auto model = Load();
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_EQ((*model)->backend().plugin().name(), "dense");
+    EXPECT_STREQ((*model)->backend().info().architecture, "qwen2");
+    EXPECT_EQ((*model)->tokenizer().kind(), "bpe");
+    EXPECT_EQ((*model)->defaults().temperature, 0.7f);
+    EXPECT_FALSE((*model)->defaults().end_token_ids.empty());
+    ASSERT_TRUE((*model)->chat().ok()) << (*model)->chat().status();
+    EXPECT_EQ((*model)->chat()->by_name.size(), 2u);
+    const absl::StatusOr<ModelCheck> check = CheckModel(source_, plugins_);
+    ASSERT_TRUE(check.ok()) << check.status();
+    EXPECT_EQ(check->weights, std::vector<std::string>{"served.gguf"});
+    EXPECT_EQ(check->weight_bytes, std::filesystem::file_size(directory + "/served.gguf"));
+    EXPECT_TRUE(check->chat.ok()) << check->chat;
+  }
+}
+
+TEST_F(ServedModelTest, ErrorsOfAGgufFileNameFileAndKey) {
+  source_.directory = directory_.Write("m.gguf", "GGUX");
+  EXPECT_THAT(Error(), testing::HasSubstr("m.gguf: is no GGUF file"));
+  source_.directory =
+      directory_.Write("m.gguf", GgufBytes().Text("general.architecture", "mamba").Bytes());
+  EXPECT_THAT(Error(), testing::HasSubstr("m.gguf: general.architecture must be one of llama"));
+  directory_.Write("n.gguf", "");
+  source_.directory = directory_.string();
+  EXPECT_THAT(Error(), testing::HasSubstr("holds 2 GGUF models"));
+  source_.directory = (directory_.path() / "none.gguf").string();
+  EXPECT_THAT(Error(), testing::HasSubstr("none.gguf: there is no such file"));
 }
 
 TEST_F(ServedModelTest, WhereNoneServesItEveryPluginSaysWhy) {
@@ -226,6 +263,23 @@ TEST_F(ServedModelTest, ErrorsOfEveryPartNameTheModel) {
   directory_.Write("generation_config.json", "[]");
   EXPECT_EQ(Error(), "model m: " + directory_.string() +
                          "/generation_config.json: expected a JSON object, found array");
+}
+
+TEST(ModelDirectoriesTest, FindsDirectoriesAndGgufFiles) {
+  const TemporaryDirectory root;
+  const std::vector<std::string> roots = {root.string()};
+  const std::string file = root.Write("m.gguf", "");
+  root.Write("m.txt", "");
+  std::filesystem::create_directory(root.path() / "d");
+  std::filesystem::create_symlink(file, root.path() / "link.gguf");
+  EXPECT_EQ(FindModelDirectory(roots, "m.gguf").value(), file);
+  EXPECT_EQ(FindModelDirectory(roots, "d").value(), root.string() + "/d");
+  const auto message = [&](const char* name) {
+    return std::string(FindModelDirectory(roots, name).status().message());
+  };
+  EXPECT_EQ(message("m.txt"), "directory: m.txt is no directory and no GGUF file");
+  EXPECT_EQ(message("link.gguf"), "directory: link.gguf is a symbolic link");
+  EXPECT_TRUE(absl::IsNotFound(FindModelDirectory(roots, "n.gguf").status()));
 }
 
 }  // namespace

@@ -119,5 +119,27 @@ INSTANTIATE_TEST_SUITE_P(Families, ModelFuzzTest,
                          testing::Values("spm_llama", "spm_gemma", "spm_unigram"),
                          [](const auto& family) { return std::string(family.param); });
 
+using GgufFuzzTest = LoadFuzzTest;
+
+TEST_P(GgufFuzzTest, SurvivesChangedBytes) {
+  const std::string golden = ReadGolden("../gguf/tokenizers/" + std::string(GetParam()) + ".gguf");
+  int loaded = 0;
+  FuzzTrials trials(500);
+  while (trials.Next()) {
+    SCOPED_TRACE(trials.name());
+    std::string damaged = golden;
+    for (size_t changes = random_() % 6; changes > 0; --changes) {
+      damaged[random_() % damaged.size()] = static_cast<char>(random_());
+    }
+    if (random_() % 8 == 0) damaged.resize(random_() % damaged.size());
+    loaded += LoadAndUse("m.gguf", damaged) ? 1 : 0;
+  }
+  EXPECT_GT(loaded, 0) << "no damaged file loaded, although some changes are harmless";
+  EXPECT_LT(loaded, trials.count());
+}
+
+INSTANTIATE_TEST_SUITE_P(Tokenizers, GgufFuzzTest, testing::Values("qwen3", "tekken", "spm_llama"),
+                         [](const auto& name) { return std::string(name.param); });
+
 }  // namespace
 }  // namespace longstream

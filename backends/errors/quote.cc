@@ -1,5 +1,5 @@
 // Makes text from files safe to print in a sentence.
-#include "backends/checkpoint/quote.h"
+#include "backends/errors/quote.h"
 
 namespace longstream {
 namespace {

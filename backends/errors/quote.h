@@ -1,6 +1,6 @@
 // Makes text from files safe to print in a sentence.
-#ifndef LONGSTREAM_BACKENDS_CHECKPOINT_QUOTE_H_
-#define LONGSTREAM_BACKENDS_CHECKPOINT_QUOTE_H_
+#ifndef LONGSTREAM_BACKENDS_ERRORS_QUOTE_H_
+#define LONGSTREAM_BACKENDS_ERRORS_QUOTE_H_
 
 #include <cstddef>
 #include <string>
@@ -17,4 +17,4 @@ std::string Shortened(std::string_view text, size_t max_bytes = 100);
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_BACKENDS_CHECKPOINT_QUOTE_H_
+#endif  // LONGSTREAM_BACKENDS_ERRORS_QUOTE_H_
