@@ -112,8 +112,8 @@ config-parity: packages  ## Compare how config.json is read with transformers (1
 compare-parity: packages  ## Compare the statistics of comparisons with SciPy's and paired-eval's (3 minutes).
 	@cmake --preset release
 	@cmake --build --preset release --parallel $(JOBS) --target compare_intervals
-	@$$(tools/setup_venv.sh build/venv-compare tools/golden/requirements-compare.txt) \
-	  tools/golden/compare_statistics.py --program build/release/tests/compare_intervals
+	@$$(tools/setup_venv.sh build/venv-compare tools/golden/compare/requirements.txt) \
+	  tools/golden/compare/compare_statistics.py --program build/release/tests/compare_intervals
 
 check: release  ## Run the checks: format, shell scripts, layers, names, lengths, pages, protos, symbols, lint of changes.
 	@tools/check/run_all.sh

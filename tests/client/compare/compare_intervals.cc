@@ -1,5 +1,5 @@
 // Reads samples from standard input and writes their intervals to standard output, both as JSON.
-// tools/golden/compare_statistics.py compares them with SciPy's.
+// tools/golden/compare/compare_statistics.py compares them with SciPy's.
 #include <iostream>
 
 #include "client/compare/paired_statistics.h"

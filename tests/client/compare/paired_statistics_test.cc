@@ -18,7 +18,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// tools/golden/compare_statistics.py writes it.
+// tools/golden/compare/compare_statistics.py writes it.
 nlohmann::json Golden() {
   std::ifstream file(LONGSTREAM_SOURCE_DIR "/tests/golden/compare/statistics.json");
   return nlohmann::json::parse(file);
