@@ -295,6 +295,27 @@ TEST_F(WeightsTest, MinusOneHundredAndTwentyEight) {
   }
 }
 
+// Bytes with zero points, per group and per output.
+TEST_F(WeightsTest, BytesWithZeroPoints) {
+  Draws draws;
+  for (const int64_t size : {7, 21}) {
+    const Parts parts(11, 21, size, 8, draws);
+    const auto bytes = [](const std::vector<int>& codes) {
+      std::vector<int8_t> values;
+      for (const int code : codes) values.push_back(static_cast<int8_t>(code - 128));
+      return BytesOf(values);
+    };
+    Set("weight", "I8", {11, 21}, bytes(parts.codes.values));
+    Set("weight_zero_point", "I8", {11, parts.groups}, bytes(parts.zeros.values));
+    SetScales("weight_scale", "F32", {11, parts.groups}, parts.scales);
+    const Checkpoint checkpoint = Open(
+        Compressed(R"({"num_bits": 8, "symmetric": false, "strategy": "group", "group_size": )" +
+                   std::to_string(size) + "}"));
+    EXPECT_FALSE(checkpoint.Find("m.weight")->groups);
+    ExpectWeight(checkpoint, parts, parts.Expected());
+  }
+}
+
 // A BF16 scale of at least 2^-17 is an f16; an F32 scale is rounded: by 2^-12 at most.
 TEST_F(WeightsTest, ScalesOfOtherTypes) {
   Draws draws;
