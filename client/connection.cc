@@ -35,6 +35,8 @@ std::string RequestId(const grpc::ClientContext& context) {
 // Reconnects soon, because a server that was started again serves within seconds.
 grpc::ChannelArguments ChannelArguments() {
   grpc::ChannelArguments arguments;
+  // A page of a history may have a message as large as a request.
+  arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   return arguments;

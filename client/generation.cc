@@ -18,6 +18,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// How often a history is begun again because its session has changed.
+constexpr int kMostChanges = 10;
 // The deadline of the question whether a model has failed.
 constexpr std::chrono::seconds kFailedModelTimeout{1};
 
@@ -211,11 +213,16 @@ std::vector<v1::HistoryEntry> Connection::History(const std::string& session) {
   v1::ReadHistoryRequest request;
   request.set_session_id(session);
   uint64_t version = 0;
+  int changes = 0;
   for (bool has_ended = false; !has_ended;) {
     Call call(caller_, session);
     v1::ReadHistoryResponse response;
     stubs_->Check(call.context, stubs_->longstream.ReadHistory(&call.context, request, &response));
     if (!request.page_token().empty() && response.version() != version) {
+      if (++changes > kMostChanges) {
+        throw CallError(grpc::Status(grpc::StatusCode::ABORTED,
+                                     "session_id: the session changes while its history is read"));
+      }
       request.clear_page_token();
       entries.clear();
       continue;

@@ -35,8 +35,9 @@ void AddGenerate(CLI::App* app, const Global* global);
 void AddChat(CLI::App* app, const Global* global);
 void AddModels(CLI::App* app, const Global* global);
 void AddSessions(CLI::App* app, const Global* global);
-// Adds `export` and `import` to the command `sessions`.
+// Adds `history` to the command `sessions`.
 void AddHistory(CLI::App* sessions, const Global* global);
+// Adds `export` and `import` to it.
 void AddSessionFiles(CLI::App* sessions, const Global* global);
 void AddScore(CLI::App* app, const Global* global);
 void AddTokenize(CLI::App* app, const Global* global);

@@ -29,15 +29,15 @@ absl::StatusOr<SessionHistory> SessionManager::ReadHistory(const SessionKey& key
   SessionHistory history;
   const absl::StatusOr<ServedSession> served = FindServed(key);
   if (served.ok() && !served->turns->durable()) {
+    history.version = served->turns->version();
     const absl::StatusOr<std::vector<int32_t>> tokens = served->session->CopyTokens();
     if (!tokens.ok()) return tokens.status();
     const SessionTurns::Head head = served->turns->head();
-    if (head.position != tokens->size()) {
+    if (head.position != tokens->size() || served->turns->version() != history.version) {
       return absl::AbortedError(absl::StrCat("session_id: the history of session ",
                                              key.id.ToString(), " has changed; ask again"));
     }
     history.turns = TurnsInMemory(head.history, *tokens);
-    history.version = served->turns->version();
     history.model = ModelOf(served->engine);
     return history;
   }

@@ -22,6 +22,7 @@ Token: TypeAlias = str | Callable[[], str]
 _OPTIONS: dict[str, Any] = {
     "grpc.initial_reconnect_backoff_ms": 100,
     "grpc.max_reconnect_backoff_ms": 1000,
+    "grpc.max_receive_message_length": -1,  # a page of a history may have a message of 64 MiB
     "grpc.keepalive_time_ms": 30000,
     "grpc.keepalive_timeout_ms": 20000,
     "grpc.http2.max_pings_without_data": 0,

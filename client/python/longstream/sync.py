@@ -15,9 +15,9 @@ from longstream.channel import ChannelSettings, Token
 from longstream.enums import Durability, DurabilityLike, Recompute, RecomputeLike
 from longstream.errors import LongstreamError
 from longstream.files import whole_file
+from longstream.history import HistoryEntry
 from longstream.inputs import Expectation
 from longstream.model_values import Alias, ModelInfo
-from longstream.history import HistoryEntry
 from longstream.notes import Note
 from longstream.retries import RetryPolicy
 from longstream.streams import TurnStream

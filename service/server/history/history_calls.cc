@@ -44,7 +44,7 @@ grpc::ServerUnaryReactor* NewReadHistoryCall(const HistoryCallTools& tools,
   const absl::StatusOr<HistoryPlace> place = HistoryPlace::Parse(request.page_token());
   if (!place.ok()) return end(place.status());
   tools.sessions->Read<v1::ReadHistoryResponse>(
-      {tenant},
+      {tenant, *session},
       [sessions = tools.sessions, key = SessionKey{tenant, *session}, place = *place] {
         return ReadPage(*sessions, key, place);
       },

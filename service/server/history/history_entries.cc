@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "service/tokenizer/text/utf8.h"
+#include "service/tokenizer/text_decoder.h"
 
 namespace longstream {
 namespace {
@@ -23,6 +24,7 @@ class Entries {
 
   absl::Status Add(const TurnText& turn) {
     turn_id_ = turn.id.ToString();
+    if (!turn.prompt.empty()) tail_.clear();
     if (turn.messages.has_value()) {
       v1::Messages messages;
       if (!messages.ParseFromString(turn.messages->messages)) {
@@ -33,6 +35,7 @@ class Entries {
       NoteText(turn.prompt);
     } else {
       AddText(v1::HISTORY_KIND_PROMPT, WithoutPrefix(turn.prompt), {}, turn.prompt_end);
+      tail_.clear();  // of a prompt's end
     }
     AddText(v1::HISTORY_KIND_ANSWER, WithoutEnd(turn.answer), {.skip_special = true},
             turn.answer_end);
@@ -53,6 +56,7 @@ class Entries {
            message.content() == entry.text() && message.json().empty();
   }
 
+  // As chat::AddMessages does it with the conversation that the model reads.
   void AddMessages(v1::Messages* messages) {
     int first = 0;  // message that is new
     if (messages->whole_conversation()) {
@@ -62,20 +66,27 @@ class Entries {
       }
       entries_.resize(static_cast<size_t>(first));
     } else if (messages->messages_size() > 0 && messages->messages(0).role() == "assistant" &&
-               !entries_.empty() && entries_.back().kind() == v1::HISTORY_KIND_ANSWER) {
-      entries_.pop_back();  // the client sends the answer itself
+               !continues_message_) {
+      // The client sends the answer itself, in place of all that is behind the last message.
+      while (!entries_.empty() && entries_.back().kind() != v1::HISTORY_KIND_MESSAGE) {
+        entries_.pop_back();
+      }
     }
     for (int i = first; i < messages->messages_size(); ++i) {
       v1::HistoryEntry& entry = NewEntry(v1::HISTORY_KIND_MESSAGE);
       *entry.mutable_message() = std::move(*messages->mutable_messages(i));
     }
+    continues_message_ = messages->continue_final_message();
   }
 
   void AddText(v1::HistoryKind kind, std::span<const int32_t> tokens, DecodeOptions options,
                uint64_t position) {
     options.continues = has_text_;
     NoteText(tokens);
-    std::string text = tokenizer_.Decode(tokens, options);
+    TextDecoder decoder(tokenizer_, options, tail_);
+    std::string text;
+    for (const int32_t token : tokens) decoder.Push(token, &text);
+    tail_ = std::string(decoder.pending());
     if (text.empty()) return;
     v1::HistoryEntry& entry = NewEntry(kind);
     entry.set_text(std::move(text));
@@ -115,6 +126,10 @@ class Entries {
   const Tokenizer& tokenizer_;
   std::string turn_id_;
   bool has_text_ = false;  // some token before is no special token
+  // The answer behind the last messages continues the last one of them.
+  bool continues_message_ = false;
+  // An incomplete character at the end of the last answer, which the next turn may complete.
+  std::string tail_;
   std::vector<v1::HistoryEntry> entries_;
 };
 
@@ -129,8 +144,16 @@ std::string_view Beginning(std::string_view text, size_t most) {
   return text.substr(0, end);
 }
 
+// An entry's other fields, and its place in the answer.
+constexpr size_t kOtherBytes = 64;
+
 size_t BytesOf(const v1::Message& message) {
-  return message.role().size() + message.content().size() + message.json().size();
+  return kOtherBytes + message.role().size() + message.content().size() + message.json().size();
+}
+
+// Whether a text can be cut before this byte.
+bool IsBorder(const std::string& text, size_t byte) {
+  return byte < text.size() && (static_cast<unsigned char>(text[byte]) & 0xC0) != 0x80;
 }
 
 absl::Status NoPlace() {
@@ -167,7 +190,7 @@ absl::StatusOr<v1::ReadHistoryResponse> PageOf(const std::vector<v1::HistoryEntr
   HistoryPlace place = begin;
   const bool is_first = place.entry == 0 && place.byte == 0;
   if (!is_first && (place.entry >= entries.size() ||
-                    (place.byte > 0 && place.byte >= entries[place.entry].text().size()))) {
+                    (place.byte > 0 && !IsBorder(entries[place.entry].text(), place.byte)))) {
     return NoPlace();
   }
   v1::ReadHistoryResponse page;
@@ -193,7 +216,7 @@ absl::StatusOr<v1::ReadHistoryResponse> PageOf(const std::vector<v1::HistoryEntr
       place.byte += part.size();
       break;
     }
-    left -= std::min(part.size(), left);
+    left -= std::min(part.size() + kOtherBytes, left);
   }
   if (place.entry < entries.size()) page.set_next_page_token(place.ToString());
   return page;

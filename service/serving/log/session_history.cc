@@ -55,9 +55,11 @@ absl::StatusOr<std::vector<TurnText>> TurnsInStore(store::SessionStore* store,
     }
     TurnText& turn = turns.emplace_back();
     turn.id = logged.row.id;
-    turn.messages = std::move(logged.start.messages);
     const uint64_t start = logged.start.start_position;
-    turn.prompt_end = std::min(start + logged.result.prompt_tokens, history->ends[i]);
+    const uint64_t prompt_end = start + logged.result.prompt_tokens;
+    turn.prompt_end = std::min(prompt_end, history->ends[i]);
+    // Of a prompt that is cut, the session has a part of the text and no messages.
+    if (turn.prompt_end == prompt_end) turn.messages = std::move(logged.start.messages);
     turn.answer_end = history->ends[i];
     turn.prompt = Tokens(logged.result.tokens, 0, turn.prompt_end - start);
     turn.answer = Tokens(logged.result.tokens, turn.prompt_end - start, turn.answer_end - start);

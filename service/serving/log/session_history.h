@@ -20,7 +20,8 @@ namespace longstream {
 // A turn of a session's history.
 struct TurnText {
   SessionId id;
-  // As they were sent. Absent: the turn had none, or they are not kept.
+  // As they were sent. Absent: the turn had none, they are not kept, or the session has returned to
+  // a position within them.
   std::optional<LoggedMessages> messages;
   std::vector<int32_t> prompt;  // the tokens that the turn has read
   std::vector<int32_t> answer;  // the tokens that it has generated
