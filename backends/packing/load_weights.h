@@ -15,10 +15,10 @@ namespace longstream {
 
 // Reads every tensor that `spec` needs, by its Hugging Face name (docs/checkpoints.md), packs it
 // with `ops.pack` in the type that `options` asks for, and compresses it. Memory: the packed
-// weights and about 16 MiB of the file, however large a tensor is. The work is spread over
-// `executor`'s threads. Weights are packed on the host; if `device` has its own memory, they are
-// copied there one by one. The result owns its memory, which is the device's. `checkpoint` may be
-// destroyed; `device` must outlive the result.
+// weights and about 16 MiB of a tensor's rows, however large it is; for a computed tensor also the
+// stored bytes of these rows. The work is spread over `executor`'s threads. Weights are packed on
+// the host; if `device` has its own memory, they are copied there one by one. The result owns its
+// memory, which is the device's. `checkpoint` may be destroyed; `device` must outlive the result.
 //
 // Only if the device's memory is the host's: if packed weights are kept (packed_cache.h) and the
 // file of an earlier start fits, that file is read instead. `log` receives a sentence about it.

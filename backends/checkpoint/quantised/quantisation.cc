@@ -75,7 +75,7 @@ void ReadGptq(const Config& config, Quantisation* quantisation) {
   if (const std::optional<Config> modules = config.FindObject("dynamic")) {
     // A pattern that begins with "-" names modules that are not quantised.
     for (const std::string& pattern : modules->Keys()) {
-      if (pattern.starts_with("-")) continue;
+      if (pattern.starts_with('-')) continue;
       config.Unsupported("dynamic", "must have no modules with bits of their own, found " +
                                         config.Found("dynamic"));
     }

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <utility>
 
 #include "backends/errors/error.h"
 #include "backends/errors/quote.h"
@@ -50,8 +49,8 @@ StoredMatrix::Window StoredMatrix::Read(int64_t first, int64_t rows,
   return window;
 }
 
-ScaleMatrix::ScaleMatrix(StoredMatrix matrix, int64_t row_block)
-    : matrix_(std::move(matrix)), row_block_(row_block) {}
+ScaleMatrix::ScaleMatrix(const StoredMatrix& matrix, int64_t row_block)
+    : matrix_(matrix), row_block_(row_block) {}
 
 ScaleMatrix::Window ScaleMatrix::Read(int64_t first, int64_t rows, float largest,
                                       const Executor& executor) const {

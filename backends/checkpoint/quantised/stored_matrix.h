@@ -46,7 +46,7 @@ class StoredMatrix {
 class ScaleMatrix {
  public:
   // `matrix` has elements of F32, F16 or BF16.
-  ScaleMatrix(StoredMatrix matrix, int64_t row_block);
+  ScaleMatrix(const StoredMatrix& matrix, int64_t row_block);
 
   struct Window {
     std::vector<float> scales;  // [blocks, columns]

@@ -165,7 +165,7 @@ void PackGroup<WeightGroup>(const PackArgs& args, const PanelLanes& lanes, const
   LaneGroups groups;
   for (int64_t lane = lanes.begin - lanes.first; lane < lanes.end - lanes.first; ++lane) {
     groups.scales[lane] = group->scale;
-    for (int64_t i = 0; i < kGroupInputs; ++i) values[i][lane] = group->values[i];
+    for (int64_t i = 0; i < kGroupInputs; ++i) values[i][lane] = int32_t{group->values[i]};
     group += stride;
   }
   __builtin_memcpy(groups.values, values, sizeof(values));

@@ -4,8 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
 #include <filesystem>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/backends/checkpoint/checkpoint_files.h"
 #include "tests/backends/checkpoint/expect_error.h"
@@ -53,6 +57,59 @@ TEST_F(CheckpointTest, ShardsUnderAnIndex) {
   const Checkpoint checkpoint(directory_.string());
   EXPECT_EQ(checkpoint.FileOf(*checkpoint.Find("a")), In("s1.safetensors"));
   EXPECT_EQ(checkpoint.FileOf(*checkpoint.Find("b")), In("s2.safetensors"));
+}
+
+// The sum of the numbers of two stored tensors.
+class SumTensor final : public ComputedTensor {
+ public:
+  SumTensor(Tensor tensor, const StoredPart& first, const StoredPart& second)
+      : ComputedTensor(std::move(tensor), first.file->path()), first_(first), second_(second) {}
+
+  const std::string& path() const override { return first_.file->path(); }
+  std::string recipe() const override { return "a sum"; }
+  void ReadRows(int64_t first, int64_t rows, std::byte* to,
+                const Executor& executor) const override {
+    std::vector<float> terms[2];
+    const StoredPart* parts[] = {&first_, &second_};
+    for (int i = 0; i < 2; ++i) {
+      terms[i].resize(static_cast<size_t>(rows));
+      parts[i]->file->Read(parts[i]->tensor->offset + static_cast<uint64_t>(first) * sizeof(float),
+                           std::as_writable_bytes(std::span(terms[i])), executor);
+    }
+    for (size_t i = 0; i < terms[0].size(); ++i) {
+      const float sum = terms[0][i] + terms[1][i];
+      std::memcpy(to + i * sizeof(float), &sum, sizeof(sum));
+    }
+  }
+
+ private:
+  StoredPart first_, second_;
+};
+
+TEST_F(CheckpointTest, ComputedTensorsTakeThePlaceOfTheirParts) {
+  WriteShards(R"({"weight_map": {"a": "s1.safetensors", "b": "s2.safetensors"}})");
+  Checkpoint checkpoint(directory_.string());
+  const StoredPart a = *checkpoint.FindStored("a"), b = *checkpoint.FindStored("b");
+  Tensor tensor{.name = "a", .type_name = "a sum", .type = DType::kF32, .shape = {2}};
+  checkpoint.AddComputed(std::make_unique<SumTensor>(tensor, a, b),
+                         std::vector<std::string>{"a", "b"});
+  EXPECT_EQ(checkpoint.tensors().size(), 1u);
+  EXPECT_EQ(checkpoint.Find("b"), nullptr);
+  EXPECT_FALSE(checkpoint.FindStored("a"));
+  const Tensor& sum = checkpoint.Get("a", std::array<int64_t, 1>{2});
+  EXPECT_EQ(sum.num_bytes, 8u);
+  EXPECT_EQ(checkpoint.FileOf(sum), In("s1.safetensors"));
+  EXPECT_EQ(checkpoint.RecipeOf(sum), " a sum");
+  std::vector<float> number(1);
+  checkpoint.Read(sum, 4, std::as_writable_bytes(std::span(number)), Executor());
+  EXPECT_EQ(number[0], 2.0f);
+
+  tensor.shape = {int64_t{1} << 31, int64_t{1} << 31};
+  ExpectError(
+      LS_INVALID_ARGUMENT,
+      In("s1.safetensors") +
+          ": tensor \"a\" has the shape [2147483648, 2147483648], whose bytes exceed 63 bits",
+      [&] { SumTensor(tensor, a, b); });
 }
 
 TEST_F(CheckpointTest, NothingThere) {

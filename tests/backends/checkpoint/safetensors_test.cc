@@ -275,6 +275,28 @@ TEST(SafetensorsFileTest, ReadsPiecesOnAllThreads) {
   for (int64_t i = 0; i < kNumbers; ++i) ASSERT_EQ(numbers[i], static_cast<float>(i));
 }
 
+TEST(SafetensorsFileTest, ReadsPiecesThatLieApart) {
+  TemporaryDirectory directory;
+  const SafetensorsFile file(
+      directory.Write("m.safetensors", SafetensorsBytes({CountingTensor("a", {1000, 700})})));
+  const uint64_t begin = file.tensors()[0].offset;
+  ThreadPool pool(3);
+  for (const int64_t columns : {1, 3, 699, 700}) {
+    std::vector<float> numbers(static_cast<size_t>(1000 * columns));
+    const int64_t first = 700 - columns;
+    file.ReadPieces(begin + static_cast<uint64_t>(first) * 4, 700 * 4,
+                    static_cast<size_t>(columns) * 4, std::as_writable_bytes(std::span(numbers)),
+                    pool.AsExecutor());
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      const auto [row, column] = std::div(static_cast<int64_t>(i), columns);
+      ASSERT_EQ(numbers[i], static_cast<float>(row * 700 + first + column)) << columns;
+    }
+  }
+  std::vector<std::byte> beyond(8);
+  ExpectError(LS_DATA_LOSS, ::testing::HasSubstr("was shortened"),
+              [&] { file.ReadPieces(begin, 1000 * 700 * 4, 4, beyond, Executor()); });
+}
+
 // If the file were mapped, this would raise a signal.
 TEST(SafetensorsFileTest, AFileThatIsShortenedIsDataLoss) {
   TemporaryDirectory directory;

@@ -189,6 +189,16 @@ TEST_F(LoadWeightsTest, TensorsThatNobodyReads) {
                 "this model, and leaving it out may change the mathematics");
 }
 
+// AutoGPTQ stores biases that the model does not have.
+TEST_F(LoadWeightsTest, BiasesOfZerosThatNobodyReads) {
+  Add(kLayer + "self_attn.o_proj.bias", {kWidth});
+  std::string& bytes = tensors_.at(kLayer + "self_attn.o_proj.bias").bytes;
+  bytes.assign(bytes.size(), '\0');
+  WriteAndLoad();
+  bytes.back() = '\x3f';
+  ExpectRefused(LS_UNIMPLEMENTED, "self_attn.o_proj.bias\" is not read by this model");
+}
+
 TEST_F(LoadWeightsTest, EveryTensorIsNeeded) {
   const auto all = tensors_;
   for (const auto& [name, tensor] : all) {

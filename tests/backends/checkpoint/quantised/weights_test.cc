@@ -228,6 +228,40 @@ TEST_F(WeightsTest, PackedWords) {
   }
 }
 
+TEST_F(WeightsTest, PackedWordsInTheOrderOfActivations) {
+  Draws draws;
+  const Parts parts(9, 64, 32, 4, draws);
+  SetPacked(parts, true);
+  std::vector<int32_t> group_of;
+  for (int32_t i = 0; i < 64; ++i) group_of.push_back(i % 3 % 2);
+  Set("weight_g_idx", "I32", {64}, BytesOf(group_of));
+  const Checkpoint checkpoint = Open(Compressed(
+      R"({"num_bits": 4, "symmetric": false, "strategy": "group", "group_size": 32,
+          "actorder": "group"})"));
+  EXPECT_FALSE(checkpoint.Find("m.weight")->groups);
+  ExpectWeight(checkpoint, parts, parts.Expected(group_of));
+}
+
+// The parts of a weight may lie in several shards.
+TEST_F(WeightsTest, PartsInSeveralShards) {
+  Draws draws;
+  const Parts parts(16, 64, 32, 4, draws, 8);
+  SetGptq(parts, 1);
+  std::string map;
+  for (const auto& [name, tensor] : parts_) {
+    const std::string file = name + ".safetensors";
+    directory_.Write(file, SafetensorsBytes({tensor}));
+    map.append(map.empty() ? "" : ", ").append("\"" + name + "\": \"" + file + "\"");
+  }
+  directory_.Write("model.safetensors.index.json", R"({"weight_map": {)" + map + "}}");
+  const Checkpoint checkpoint =
+      OpenCheckpoint(directory_.string(), Config(Gptq(4, 32, true, "gptq"), "m/config.json"));
+  EXPECT_EQ(checkpoint.files().size(), 3u);
+  EXPECT_EQ(checkpoint.FileOf(*checkpoint.Find("m.weight")),
+            directory_.string() + "/m.qweight.safetensors");
+  ExpectWeight(checkpoint, parts, parts.Expected());
+}
+
 // Weights of 8 bits have -128, which no group of ours has. Such a group is quantised again; all
 // others are kept.
 TEST_F(WeightsTest, MinusOneHundredAndTwentyEight) {
@@ -258,6 +292,27 @@ TEST_F(WeightsTest, MinusOneHundredAndTwentyEight) {
       ASSERT_EQ(groups[g].values[i], again ? expected.values[i] : values[g * 32 + i]);
       ASSERT_NEAR(ToF32(groups[g].scale) * groups[g].values[i], weights[i], 0.6f * 0.03125f);
     }
+  }
+}
+
+// Bytes with zero points, per group and per output.
+TEST_F(WeightsTest, BytesWithZeroPoints) {
+  Draws draws;
+  for (const int64_t size : {7, 21}) {
+    const Parts parts(11, 21, size, 8, draws);
+    const auto bytes = [](const std::vector<int>& codes) {
+      std::vector<int8_t> values;
+      for (const int code : codes) values.push_back(static_cast<int8_t>(code - 128));
+      return BytesOf(values);
+    };
+    Set("weight", "I8", {11, 21}, bytes(parts.codes.values));
+    Set("weight_zero_point", "I8", {11, parts.groups}, bytes(parts.zeros.values));
+    SetScales("weight_scale", "F32", {11, parts.groups}, parts.scales);
+    const Checkpoint checkpoint = Open(
+        Compressed(R"({"num_bits": 8, "symmetric": false, "strategy": "group", "group_size": )" +
+                   std::to_string(size) + "}"));
+    EXPECT_FALSE(checkpoint.Find("m.weight")->groups);
+    ExpectWeight(checkpoint, parts, parts.Expected());
   }
 }
 
