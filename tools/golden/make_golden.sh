@@ -8,6 +8,6 @@ python=$("$golden/../setup_venv.sh" "${LONGSTREAM_VENV:-$golden/../../build/venv
 export PYTHONDONTWRITEBYTECODE=1 HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=error
 "$python" "$golden/make_goldens.py"
 "$python" "$golden/tokenizer_golden.py"
-"$python" "$golden/gguf_goldens.py"
-"$python" "$golden/gguf_tokenizers.py"
+PYTHONPATH="$golden" "$python" "$golden/gguf_files/gguf_goldens.py"
+PYTHONPATH="$golden" "$python" "$golden/gguf_files/gguf_tokenizers.py"
 "$python" -W ignore "$golden/chat_golden.py"

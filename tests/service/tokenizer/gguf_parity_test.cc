@@ -1,4 +1,4 @@
-// Tokenizers in GGUF files (tools/golden/gguf_tokenizers.py): their ids and texts are those of the
+// Tokenizers in GGUF files (tools/golden/gguf_files/gguf_tokenizers.py): their ids and texts are those of the
 // tokenizers that were converted, which parity_test.cc reads from their own files.
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ std::vector<std::string> GgufNames() {
   std::vector<std::string> names;
   for (const auto& entry :
        std::filesystem::directory_iterator(kGoldenRoot / "gguf" / "tokenizers")) {
-    names.push_back(entry.path().stem().string());
+    if (entry.path().extension() == ".gguf") names.push_back(entry.path().stem().string());
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -32,7 +32,11 @@ std::vector<std::string> GgufNames() {
 class GgufParityTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    std::ifstream file(kGoldenRoot / "tokenizer" / GetParam() / "cases.json");
+    std::filesystem::path cases = kGoldenRoot / "gguf" / "tokenizers" / (GetParam() + ".json");
+    if (!std::filesystem::exists(cases)) {
+      cases = kGoldenRoot / "tokenizer" / GetParam() / "cases.json";
+    }
+    std::ifstream file(cases);
     ASSERT_TRUE(file.is_open());
     cases_ = nlohmann::json::parse(file);
     auto tokenizer = LoadTokenizer(kGoldenRoot / "gguf" / "tokenizers" / (GetParam() + ".gguf"),

@@ -2,7 +2,7 @@
 files, as llama.cpp's conversion writes them. Their ids must be those of the tokenizer that was
 converted (tests/golden/tokenizer/<name>/cases.json).
 
-    python gguf_tokenizers.py [--out ../../tests/golden/gguf/tokenizers]
+    PYTHONPATH=.. python gguf_tokenizers.py [--out ../../../tests/golden/gguf/tokenizers]
 
 It also writes tests/golden/gguf/served/served.gguf, a whole model: random weights in blocks of the
 type Q8_0, the tokenizer of qwen3 and chat templates.
@@ -17,11 +17,12 @@ import numpy as np
 import sentencepiece
 from gguf import TokenType
 from sentencepiece import sentencepiece_model_pb2
+from tokenizers import Regex, Tokenizer, pre_tokenizers
 
 from gguf_conversion import add_config, converted_tensors
 from make_goldens import random_tensors
 
-GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden"
+GOLDEN = pathlib.Path(__file__).resolve().parents[3] / "tests" / "golden"
 # The names that the conversion gives to the splits of these tokenizers.
 BYTE_LEVEL = {
     "llama3": "llama-bpe", "qwen3": "qwen2", "gpt2": "gpt-2", "cohere2": "command-r",
@@ -30,6 +31,12 @@ BYTE_LEVEL = {
 # Not spm_mistral: the metadata cannot say that its texts get a space at the beginning only
 # ("legacy": false).
 SENTENCE_PIECE = ("spm_llama", "spm_gemma")
+DEFAULT_PATTERNS = (
+    r"[\p{P}\$\+<=>\^~\|]+",
+    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)",
+    r"\p{N}+",
+    r"[0-9][0-9][0-9]",
+)
 TEMPLATE = "{% for m in messages %}{{ bos_token }}{{ m['content'] }}{{ eos_token }}{% endfor %}"
 TOOL_TEMPLATE = "{{ tools | length }}"
 
@@ -39,7 +46,31 @@ def looks_special(text):
     return text.startswith("<|") and text.endswith("|>")
 
 
-def add_byte_level(writer, name):
+def write_default(path):
+    """The split "default", which llama.cpp takes for files that name none (src/llama-vocab.cpp), with
+    the vocabulary of gpt2, and the ids of the package tokenizers for these patterns."""
+    source = GOLDEN / "tokenizer" / "gpt2"
+    tokenizer = Tokenizer.from_file(str(source / "tokenizer.json"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in DEFAULT_PATTERNS]
+        + [pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    cases = []
+    for text in [case[0] for case in json.loads((source / "cases.json").read_text())["encode"]]:
+        cases.append([text])
+        for as_text in (False, True):
+            tokenizer.encode_special_tokens = as_text
+            cases[-1].append(tokenizer.encode(text, add_special_tokens=False).ids)
+    decode = json.loads((source / "cases.json").read_text())["decode"]
+    text = json.dumps({"encode": cases[::3], "decode": decode[:30]}, ensure_ascii=False)
+    path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
+    writer = gguf.GGUFWriter(path, "llama")
+    add_byte_level(writer, "gpt2", pre=None)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+
+
+def add_byte_level(writer, name, pre=""):
     tokenizer = json.loads((GOLDEN / "tokenizer" / name / "tokenizer.json").read_text())
     by_id = {i: (text, TokenType.NORMAL) for text, i in tokenizer["model"]["vocab"].items()}
     for token in tokenizer["added_tokens"]:
@@ -50,7 +81,8 @@ def add_byte_level(writer, name):
     tokens = [by_id.get(i, (f"[PAD{i}]", TokenType.UNUSED)) for i in range(size)]
     writer.vocabulary = size
     writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre(BYTE_LEVEL[name])
+    if pre is not None:
+        writer.add_tokenizer_pre(BYTE_LEVEL[name])
     writer.add_token_list([text for text, _ in tokens])
     writer.add_token_types([kind for _, kind in tokens])
     merges = [m if isinstance(m, str) else " ".join(m) for m in tokenizer["model"]["merges"]]
@@ -132,6 +164,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=GOLDEN / "gguf" / "tokenizers")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
+    write_default(args.out / "default.gguf")
     write_served(args.out.parent / "served" / "served.gguf")
     for name in (*BYTE_LEVEL, *SENTENCE_PIECE):
         writer = gguf.GGUFWriter(args.out / f"{name}.gguf", "llama")

@@ -1,7 +1,7 @@
 """Writes tests/golden/gguf: checkpoints of tests/golden as GGUF files, written by the package
 `gguf`, and what must come out of them.
 
-    python gguf_goldens.py [--out ../../tests/golden/gguf] [--work DIR]
+    PYTHONPATH=.. python gguf_goldens.py [--out ../../../tests/golden/gguf] [--work DIR]
 
 - <case>.gguf: the checkpoint tests/golden/<case>, converted as llama.cpp converts it. The logits of
   tests/golden/<case> must come out.
@@ -31,7 +31,7 @@ from safetensors.torch import save_file
 from gguf_conversion import FAMILIES, add_config, converted_tensors, permute
 from make_goldens import GREEDY, LENGTH, load_directory, random_tensors
 
-GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden"
+GOLDEN = pathlib.Path(__file__).resolve().parents[3] / "tests" / "golden"
 # The checkpoints whose config llama.cpp's metadata can express.
 UNCHANGED = ("llama", "llama_llama3", "qwen2", "qwen3", "gemma", "phi3", "phi3_longrope", "granite",
              "olmo2", "olmo3", "exaone4", "cohere_qk_norm", "cohere2")
