@@ -47,6 +47,8 @@ Gateway::Gateway(const Options& options, const client::Connection& connection)
       turns_(connection, options.turns),
       responses_({options.responses, options.turns.durable, options.http.limits.body_bytes}),
       response_budget_(options.http.max_held_bytes),
+      beats_(kBeatPeriod,
+             [this](const ResponseBeats::Beating& beating) { NoteBeat(beating, /*left=*/false); }),
       background_(options.max_background),
       more_turns_(options.max_more_turns) {}
 

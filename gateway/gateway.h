@@ -24,6 +24,7 @@
 #include "gateway/http/page_origins.h"
 #include "gateway/responses/byte_budget.h"
 #include "gateway/responses/new_response.h"
+#include "gateway/responses/response_beats.h"
 #include "gateway/responses/response_log.h"
 #include "gateway/responses/response_stream.h"
 #include "gateway/responses/stored_responses.h"
@@ -82,6 +83,7 @@ class Gateway {
     bool stream = false;
     bool separate_thoughts = true;  // from the text of the answer
     BegunTurn begun = {};           // as ConversationTurn.begun
+    bool only_begun = false;
     // Of the prompt, if this turn does not read it first. Absent: those that the turn reports.
     std::optional<uint64_t> cached_tokens = {};
     // Called when the turn has ended and the writer has written its end, before the client gets it,
@@ -167,12 +169,16 @@ class Gateway {
   // `noted_session`: the session that has the note of the begun response; empty: there is none.
   void EndInBackground(const NewResponse& response, const std::string& noted_session,
                        const EndedTurn& ended, std::vector<v1::Note> notes);
+  void FailInBackground(const NewResponse& response, const ResponseBeats::Beating& beating,
+                        const HttpAnswer& error, grpc::StatusCode code, ResponseStream& events);
   // Returns the session that has the note of the response; empty: it was not written.
   std::string NoteBegun(const NewResponse& response, const Receipt& receipt,
                         const v1::GenerateRequest& request);
+  // Says in a note that this gateway makes the response, or that it has left it.
+  void NoteBeat(const ResponseBeats::Beating& beating, bool left);
   bool WasDeletedElsewhere(const NewResponse& response);
   // For a response that another gateway has begun: what it is now. If that gateway has gone, this
-  // one makes the response from now on.
+  // one makes the response from now on. Absent: it was deleted.
   std::optional<ResponseLog::Stored> GoOnWith(const Call& call, const std::string& id,
                                               ResponseLog::Stored stored);
   void TakeOver(const Call& call, const std::string& id, const ResponseLog::Stored& stored);
@@ -180,6 +186,8 @@ class Gateway {
   // Returns the JSON of the response.
   std::string NoteCancelled(const Call& call, const std::string& id,
                             const ResponseLog::Stored& stored);
+  // How often a gateway says that it makes a response.
+  static constexpr absl::Duration kBeatPeriod = absl::Seconds(5);
   static NewResponse BegunElsewhere(const Call& call, const std::string& id,
                                     const ResponseLog::Stored& stored);
   void CancelResponse(Call& call, const std::string& id);
@@ -192,6 +200,7 @@ class Gateway {
   StoredResponses responses_;
   absl::Mutex taking_over_;             // one request at a time takes a response over
   ByteBudget response_budget_;          // for answers that take more memory than their request
+  ResponseBeats beats_;                 // of responses in the background
   HandlerThreads background_;           // of responses in the background
   HandlerThreads more_turns_;           // of second and further answers to requests
   std::unique_ptr<HttpServer> server_;  // the last member: its threads use the others

@@ -1,4 +1,7 @@
 // Responses in the background: those that this gateway makes, and those that another one has begun.
+#include <grpcpp/support/status.h>
+
+#include <chrono>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -27,12 +30,11 @@ constexpr absl::Duration kLookPeriod = absl::Seconds(5);
 constexpr absl::Duration kCancelPatience = absl::Seconds(10);
 // How long a client that begins a response waits for its note.
 constexpr absl::Duration kNotePatience = absl::Seconds(5);
-// A gateway that makes a response writes its end, or begins its turn again, within this time. Then
-// another one may go on with it.
-constexpr absl::Duration kEndPatience = absl::Seconds(2);
-// The same for the begin of the turn behind the note, by the clocks of two machines.
-constexpr absl::Duration kBeginPatience = absl::Seconds(10);
+// How long another gateway that makes a response may have written no note, by the clocks of two
+// machines, before this one goes on with it.
+constexpr absl::Duration kLostAfter = absl::Seconds(15);
 constexpr absl::Duration kAskPeriod = absl::Milliseconds(250);
+constexpr std::chrono::seconds kQuestionTimeout{5};
 
 // Absent: the session has no such turn.
 std::optional<v1::Turn> TurnOf(client::Connection& connection, const std::string& session,
@@ -43,15 +45,12 @@ std::optional<v1::Turn> TurnOf(client::Connection& connection, const std::string
   return std::nullopt;
 }
 
-// Whether the turn runs, or will be begun by the gateway that has written its note.
-bool Runs(client::Connection& connection, const ResponseLog::Stored& stored,
-          const std::optional<v1::Turn>& turn) {
-  if (!turn.has_value()) return absl::Now() - stored.begun_at < kBeginPatience;
-  if (turn->running()) return true;
-  if (turn->state() != v1::TURN_STATE_STARTED) return false;
-  // Only the replica that has the session knows whether a turn runs there.
-  const v1::Session session = connection.Get(stored.note.session_id);
-  return !session.owner().empty() && !session.owner_ended();
+// The caller for calls that go on if a response is cancelled.
+client::Caller SteadyCaller(const client::Caller& caller) {
+  client::Caller steady = caller;
+  steady.cancellation = nullptr;
+  steady.timeout = kQuestionTimeout;
+  return steady;
 }
 
 }  // namespace
@@ -86,7 +85,6 @@ void Gateway::RespondInBackground(Call& call, NewResponse response, ChatTurn tur
   const auto events = std::make_shared<ResponseStream>();
   const auto noted = std::make_shared<absl::Notification>();
   const bool follow = turn.stream;
-  const std::shared_ptr<ResponsesWriter> writer = response.writer;
   const std::string id = response.id;
   const std::string& owner = call.caller().authorization;
   auto refused = StartInBackground(events, std::move(response), std::move(turn), noted);
@@ -116,12 +114,15 @@ std::string Gateway::NoteBegun(const NewResponse& response, const Receipt& recei
   return written ? receipt.session_id : "";
 }
 
+void Gateway::NoteBeat(const ResponseBeats::Beating& beating, bool left) {
+  PutNotes(beating.caller, beating.session_id,
+           {NoteOfBeat(beating.id, beating.caller.authorization, left)});
+}
+
 bool Gateway::WasDeletedElsewhere(const NewResponse& response) {
-  client::Caller steady = response.caller;
-  steady.cancellation = nullptr;
-  client::Connection connection = turns_.connection().For(steady);
+  client::Connection connection = turns_.connection().For(SteadyCaller(response.caller));
   try {
-    return responses_.WasDeleted(connection, response.id, steady.authorization);
+    return responses_.WasDeleted(connection, response.id, response.caller.authorization);
   } catch (const CallError&) {
     return false;
   }
@@ -146,52 +147,81 @@ void Gateway::EndInBackground(const NewResponse& response, const std::string& no
   const bool is_there =
       responses_.log().End(response.id, std::move(conversation), std::move(json), std::move(note));
   // Its client has deleted it while the note was written.
-  if (!is_there && has_note) {
-    client::Connection connection = turns_.connection().For(response.caller);
+  if (is_there || !has_note) return;
+  client::Connection connection = turns_.connection().For(SteadyCaller(response.caller));
+  try {
     responses_.Remove(connection, response.id, owner);
+  } catch (const CallError&) {  // it comes back
   }
 }
 
 void Gateway::RunInBackground(const NewResponse& response, ChatTurn turn, ResponseStream& events,
                               absl::Notification& noted) {
   ResponsesWriter& writer = *response.writer;
-  std::string noted_session = response.noted_session;
-  events.SetNoted(!noted_session.empty());
+  ResponseBeats::Beating beating{response.id, SteadyCaller(response.caller),
+                                 response.noted_session};
+  const auto set_session = [&](const std::string& session) {
+    // The notes of an earlier session say nothing any more.
+    if (!beating.session_id.empty() && beating.session_id != session) {
+      PutNotes(beating.caller, beating.session_id,
+               {NoteOfResponse(response.id, beating.caller.authorization, {})});
+    }
+    beating.session_id = session;
+    events.SetNoted(!session.empty());
+    session.empty() ? beats_.Remove(response.id) : beats_.Set(beating);
+  };
+  if (!beating.session_id.empty()) {
+    NoteBeat(beating, /*left=*/false);
+    set_session(beating.session_id);
+  }
   events.OnBegin([&] { responses_.log().Update(response.id, JsonToText(writer.InProgress())); });
   turn.on_session = [&](const Receipt& receipt, const v1::GenerateRequest& request) {
-    noted_session = NoteBegun(response, receipt, request);
-    events.SetNoted(!noted_session.empty());
+    set_session(NoteBegun(response, receipt, request));
     if (!noted.HasBeenNotified()) noted.Notify();
-    return !noted_session.empty();  // it has the note of the response
+    return !beating.session_id.empty();  // it has the note of the response
   };
   turn.on_end = [&](const EndedTurn& ended, std::vector<v1::Note> notes) {
-    EndInBackground(response, noted_session, ended, std::move(notes));
-  };
-  const auto fail = [&](const HttpAnswer& error, bool cancelled) {
-    const std::string last = cancelled ? writer.Cancel() : writer.Fail(error);
-    const std::string json = JsonToText(writer.response());
-    responses_.log().End(response.id, nullptr, json);
-    // One that this gateway has left goes on at another one.
-    if (events.left()) return;
-    if (!noted_session.empty() && !WasDeletedElsewhere(response)) {
-      const std::string& owner = response.caller.authorization;
-      PutNotes(response.caller, noted_session,
-               {StoredResponses::NoteOfFailed(response.id, owner, json)});
-    }
-    events.Send(last);
+    beats_.Remove(response.id);
+    EndInBackground(response, beating.session_id, ended, std::move(notes));
   };
   try {
     RunChat(response.caller, std::move(turn), writer, &events);
   } catch (const CallError& error) {
-    // Another gateway may have cancelled the turn for the client.
-    const bool cancelled = error.status().error_code() == grpc::StatusCode::CANCELLED;
-    fail(ErrorAnswer(error.status()), cancelled || events.cancelled());
+    FailInBackground(response, beating, ErrorAnswer(error.status()), error.status().error_code(),
+                     events);
   } catch (const std::exception& error) {
-    fail(ProblemAnswer(500, error.what()), events.cancelled());
+    FailInBackground(response, beating, ProblemAnswer(500, error.what()),
+                     grpc::StatusCode::INTERNAL, events);
   }
   events.OnBegin({});
   events.End();
   responses_.log().CountEvents(response.id);
+}
+
+void Gateway::FailInBackground(const NewResponse& response, const ResponseBeats::Beating& beating,
+                               const HttpAnswer& error, grpc::StatusCode code,
+                               ResponseStream& events) {
+  const std::string& owner = response.caller.authorization;
+  const bool is_noted = !beating.session_id.empty();
+  beats_.Remove(response.id);
+  // One that this gateway leaves, or that another one has begun to make, goes on there.
+  const bool goes_on = is_noted && (events.left() || code == grpc::StatusCode::ABORTED);
+  if (goes_on && events.left()) NoteBeat(beating, /*left=*/true);
+  if (goes_on || (is_noted && WasDeletedElsewhere(response))) {
+    responses_.log().Remove(response.id, owner);
+    return;
+  }
+  // Another gateway may have cancelled the turn for the client.
+  const bool cancelled = events.cancelled() || code == grpc::StatusCode::CANCELLED;
+  ResponsesWriter& writer = *response.writer;
+  const std::string last = cancelled ? writer.Cancel() : writer.Fail(error);
+  const std::string json = JsonToText(writer.response());
+  const bool is_there = responses_.log().End(response.id, nullptr, json);
+  if (is_noted && is_there) {
+    PutNotes(beating.caller, beating.session_id,
+             {StoredResponses::NoteOfFailed(response.id, owner, json)});
+  }
+  events.Send(last);
 }
 
 void Gateway::Follow(Call& call, ResponseStream& stream, size_t from) {
@@ -243,6 +273,7 @@ void Gateway::TakeOver(const Call& call, const std::string& id, const ResponseLo
   response.taken->Set(0, receipt);
   ChatTurn turn{stored.begun->model(), stored.begun->request(), stored.begun->with_calls()};
   turn.begun = {response.taken.get(), 0};
+  turn.only_begun = true;
   StartInBackground(std::make_shared<ResponseStream>(), std::move(response), std::move(turn),
                     std::make_shared<absl::Notification>());
 }
@@ -260,47 +291,49 @@ std::string Gateway::NoteCancelled(const Call& call, const std::string& id,
 
 std::optional<ResponseLog::Stored> Gateway::GoOnWith(const Call& call, const std::string& id,
                                                      ResponseLog::Stored stored) {
+  if (absl::Now() - stored.beat < kLostAfter) return stored;
   const std::string& owner = call.caller().authorization;
-  client::Connection connection = turns_.connection().For(call.caller());
-  std::optional<v1::Turn> turn;
-  for (const absl::Time end = absl::Now() + kEndPatience;;) {
-    turn = TurnOf(connection, stored.note.session_id, stored.begun->turn_id());
-    if (Runs(connection, stored, turn)) return stored;
-    if (absl::Now() >= end) break;
-    absl::SleepFor(kAskPeriod);
-    auto now = responses_.Find(connection, id, owner, /*with_conversation=*/false);
-    if (!now.has_value() || now->begun == nullptr) return now;
-    stored = *std::move(now);
-  }
+  client::Connection connection = turns_.connection().For(SteadyCaller(call.caller()));
+  const absl::MutexLock lock(&taking_over_);
+  // Another request, or another gateway, may have been faster.
+  auto now = responses_.Find(connection, id, owner, /*with_conversation=*/false);
+  if (!now.has_value() || now->begun == nullptr || absl::Now() - now->beat < kLostAfter) return now;
+  const auto turn = TurnOf(connection, now->note.session_id, now->begun->turn_id());
   if (turn.has_value() && turn->state() == v1::TURN_STATE_ABANDONED) {
-    stored.json = NoteCancelled(call, id, stored);
-    stored.begun = nullptr;
-    return stored;
+    now->json = NoteCancelled(call, id, *now);
+    now->begun = nullptr;
+    return now;
   }
-  {
-    const absl::MutexLock lock(&taking_over_);
-    if (!responses_.log().Find(id, owner).has_value()) TakeOver(call, id, stored);
-  }
+  TakeOver(call, id, *now);
   auto taken = responses_.log().Find(id, owner);
-  return taken.has_value() ? taken : stored;
+  return taken.has_value() ? taken : now;
 }
 
 void Gateway::CancelElsewhere(Call& call, const std::string& id,
                               const ResponseLog::Stored& stored) {
   const std::string& owner = call.caller().authorization;
-  client::Connection connection = turns_.connection().For(call.caller());
-  try {
-    connection.CancelTurn(stored.note.session_id, stored.begun->turn_id());
-  } catch (const CallError& error) {
-    if (error.status().error_code() != grpc::StatusCode::NOT_FOUND) throw;  // it has not begun
-  }
+  client::Connection connection = turns_.connection().For(SteadyCaller(call.caller()));
+  v1::TurnState state = v1::TURN_STATE_UNSPECIFIED;
+  std::optional<ResponseLog::Stored> now = stored;
   for (const absl::Time end = absl::Now() + kCancelPatience; absl::Now() < end;) {
-    const auto now = responses_.Find(connection, id, owner, /*with_conversation=*/false);
+    try {
+      if (state == v1::TURN_STATE_UNSPECIFIED) {
+        state = connection.CancelTurn(stored.note.session_id, stored.begun->turn_id()).state();
+      }
+    } catch (const CallError& error) {
+      if (error.status().error_code() != grpc::StatusCode::NOT_FOUND) throw;  // it has not begun
+    }
+    now = responses_.Find(connection, id, owner, /*with_conversation=*/false);
     if (!now.has_value()) return call.Answer(NoResponse(id, ""));
     if (now->begun == nullptr) return call.Answer(JsonText(now->json));
     absl::SleepFor(kAskPeriod);
   }
-  call.Answer(JsonText(NoteCancelled(call, id, stored)));
+  // Its gateway is gone.
+  if (state == v1::TURN_STATE_ABANDONED) {
+    return call.Answer(JsonText(NoteCancelled(call, id, stored)));
+  }
+  now = GoOnWith(call, id, *now);
+  call.Answer(now.has_value() ? JsonText(now->json) : NoResponse(id, ""));
 }
 
 void Gateway::CancelResponse(Call& call, const std::string& id) {

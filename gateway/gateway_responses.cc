@@ -79,8 +79,11 @@ void Gateway::Respond(Call& call) {
   const std::string& owner = call.caller().authorization;
   if (!read.previous_response_id.empty()) {
     client::Connection connection = turns_.connection().For(call.caller());
-    const auto previous = responses_.Find(connection, read.previous_response_id, owner,
-                                          /*with_conversation=*/true);
+    auto previous = responses_.Find(connection, read.previous_response_id, owner,
+                                    /*with_conversation=*/true);
+    if (previous.has_value() && previous->begun != nullptr) {
+      previous = GoOnWith(call, read.previous_response_id, *std::move(previous));
+    }
     if (!previous.has_value()) {
       return call.Answer(NoResponse(read.previous_response_id, "previous_response_id"));
     }

@@ -165,6 +165,7 @@ Json Gateway::RunChat(const client::Caller& caller, ChatTurn turn, AnswerWriter&
   };
   ConversationTurn run = WholeTurn(caller, turn.model, std::move(request));
   run.begun = turn.begun;
+  run.only_begun = turn.only_begun;
   if (turn.on_session) {
     run.on_session = [&](const Receipt& begun) { return turn.on_session(begun, run.request); };
   }

@@ -16,10 +16,17 @@ namespace longstream::gateway {
 v1::Note NoteOfResponse(const std::string& id, const std::string& owner,
                         const notes::Response& response);
 
+// The note with which the gateway that makes the response says that it does.
+v1::Note NoteOfBeat(const std::string& id, const std::string& owner, bool left);
+
 struct FoundResponse {
   std::string session_id;  // that has the note
-  absl::Time time;         // when the note was written, by the clock of the server that wrote it
+  // When the gateway that makes it has written a note last, by the clock of the server that wrote
+  // it. InfinitePast: that gateway has left it.
+  absl::Time beat;
   notes::Response response;
+
+  bool deleted() const { return response.deleted() || response.json().empty(); }
 };
 // Absent: there is no such response. One that its client has deleted is found, too. Throws
 // client::CallError.

@@ -34,7 +34,7 @@ std::vector<v1::Message> Conversation::LastMessages() const {
 bool ResponseLog::Add(const std::string& id, const std::string& owner, Stored response) {
   absl::MutexLock lock(&mutex_);
   Amounts& amounts = by_owner_[owner];
-  if (response.running && amounts.running >= limits_.running_of_owner) {
+  if (response.running && (!takes_running_ || amounts.running >= limits_.running_of_owner)) {
     if (amounts.entries == 0) by_owner_.erase(owner);
     return false;
   }
@@ -106,6 +106,7 @@ void ResponseLog::EraseBeyondLimit() {
 
 void ResponseLog::CancelAll(bool leave) {
   absl::MutexLock lock(&mutex_);
+  takes_running_ = false;
   for (const Entry& entry : entries_) {
     if (!entry.response.running) continue;
     leave ? entry.response.events->Leave() : entry.response.events->Cancel();

@@ -75,9 +75,9 @@ class ResponseLog {
     bool running = false;
     // Of a response that has ended: its note (gateway/notes). Without a session: it has none.
     NotePlace note = {};
-    // Of a response that another gateway makes, and the time of its note.
+    // Of a response that another gateway makes, and FoundResponse::beat.
     std::shared_ptr<const notes::Begun> begun = nullptr;
-    absl::Time begun_at = absl::InfinitePast();
+    absl::Time beat = absl::InfinitePast();
   };
 
   // Keeps a response. Beyond the limit of bytes, the oldest response of the owner with the most is
@@ -98,7 +98,7 @@ class ResponseLog {
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Cancels the response if it is running. False: there is none.
   bool Remove(const std::string& id, const std::string& owner) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Cancels all that are running. `leave`: without their turns.
+  // Cancels all that are running, and takes no others. `leave`: without their turns.
   void CancelAll(bool leave) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -125,6 +125,7 @@ class ResponseLog {
 
   const Limits limits_;
   mutable absl::Mutex mutex_;
+  bool takes_running_ ABSL_GUARDED_BY(mutex_) = true;
   mutable Entries entries_ ABSL_GUARDED_BY(mutex_);
   std::unordered_map<std::string, Entries::iterator> by_id_ ABSL_GUARDED_BY(mutex_);
   std::unordered_map<std::string, Amounts> by_owner_ ABSL_GUARDED_BY(mutex_);

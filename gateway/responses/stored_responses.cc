@@ -33,7 +33,7 @@ std::optional<ResponseLog::Stored> StoredResponses::Find(client::Connection& con
   const bool is_only_here = stored.has_value() && stored->note.session_id.empty();
   if (is_only_here || !options_.has_notes) return stored;
   const std::optional<FoundResponse> found = FindResponse(connection, id, owner);
-  if (!found.has_value() || found->response.json().empty()) return std::nullopt;
+  if (!found.has_value() || found->deleted()) return std::nullopt;
   if (stored.has_value()) return stored;
   stored.emplace();
   stored->note = {found->session_id, found->response.earlier_notes()};
@@ -41,7 +41,7 @@ std::optional<ResponseLog::Stored> StoredResponses::Find(client::Connection& con
   if (found->response.has_begun()) {
     stored->running = true;
     stored->begun = std::make_shared<notes::Begun>(found->response.begun());
-    stored->begun_at = found->time;
+    stored->beat = found->beat;
   }
   if (!with_conversation || stored->running || found->response.failed()) return stored;
   const absl::MutexLock lock(&reading_);
@@ -83,15 +83,18 @@ Conversation::Ptr StoredResponses::Read(client::Connection& connection, const no
 bool StoredResponses::Remove(client::Connection& connection, const std::string& id,
                              const std::string& owner) {
   const std::optional<ResponseLog::Stored> stored = log_.Find(id, owner);
-  const bool is_only_here = stored.has_value() && stored->note.session_id.empty();
+  // One in the background may have another note than that of its end.
+  const bool is_only_here =
+      stored.has_value() && stored->note.session_id.empty() && stored->events == nullptr;
   if (is_only_here || !options_.has_notes) return log_.Remove(id, owner);
   std::optional<FoundResponse> found = FindResponse(connection, id, owner);
-  const bool exists = found.has_value() && !found->response.json().empty();
-  if (exists) {
+  const bool is_noted = found.has_value() && !found->deleted();
+  if (is_noted) {
     const std::string turn_id = found->response.begun().turn_id();
     // Later responses need its messages.
     found->response.clear_json();
     found->response.clear_begun();
+    found->response.set_deleted(true);
     v1::PutNotesRequest put;
     put.set_session_id(found->session_id);
     *put.add_notes() = NoteOfResponse(id, owner, found->response);
@@ -103,15 +106,15 @@ bool StoredResponses::Remove(client::Connection& connection, const std::string& 
       }
     }
   }
-  log_.Remove(id, owner);
-  return exists;
+  const bool was_here = log_.Remove(id, owner);
+  return is_noted || (was_here && !found.has_value());
 }
 
 bool StoredResponses::WasDeleted(client::Connection& connection, const std::string& id,
                                  const std::string& owner) {
   if (!options_.has_notes) return false;
   const std::optional<FoundResponse> found = FindResponse(connection, id, owner);
-  return found.has_value() && found->response.json().empty();
+  return found.has_value() && found->deleted();
 }
 
 std::optional<v1::Note> StoredResponses::NoteOfBegun(const std::string& id,

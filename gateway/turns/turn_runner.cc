@@ -405,7 +405,7 @@ Generation TurnRunner::Run(const Caller& caller, const ConversationTurn& turn,
       } else {
         GiveUpAfter(caller, *receipt, changed);
       }
-      if (!started && changed) {
+      if (!started && changed && !turn.only_begun) {
         if (may_come && found.has_value() && HasMoved(error.status())) {
           found->taken = false;
         } else {

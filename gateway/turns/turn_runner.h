@@ -28,6 +28,8 @@ struct ConversationTurn {
   std::function<v1::Message(const client::Generation& generation)> reply;
   // Its session, if BeginTogether has made one; otherwise it finds or opens one.
   BegunTurn begun = {};
+  // It runs there or not at all.
+  bool only_begun = false;
   // Called when it has found or opened a session, before the turn runs there; perhaps again with
   // another session. Returns whether the session stays if the turn fails for another reason than
   // a lack of memory. Empty: it does not.

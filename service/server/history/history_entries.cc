@@ -145,10 +145,10 @@ std::string_view Beginning(std::string_view text, size_t most) {
 }
 
 // An entry's other fields, and its place in the answer.
-constexpr size_t kOtherBytes = 64;
+constexpr size_t kEntryBytes = 64;
 
 size_t BytesOf(const v1::Message& message) {
-  return kOtherBytes + message.role().size() + message.content().size() + message.json().size();
+  return kEntryBytes + message.role().size() + message.content().size() + message.json().size();
 }
 
 // Whether a text can be cut before this byte.
@@ -216,7 +216,7 @@ absl::StatusOr<v1::ReadHistoryResponse> PageOf(const std::vector<v1::HistoryEntr
       place.byte += part.size();
       break;
     }
-    left -= std::min(part.size() + kOtherBytes, left);
+    left -= std::min(part.size() + kEntryBytes, left);
   }
   if (place.entry < entries.size()) page.set_next_page_token(place.ToString());
   return page;

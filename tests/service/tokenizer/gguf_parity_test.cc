@@ -1,5 +1,5 @@
-// Tokenizers in GGUF files (tools/golden/gguf_files/gguf_tokenizers.py): their ids and texts are those of the
-// tokenizers that were converted, which parity_test.cc reads from their own files.
+// Tokenizers in GGUF files (tools/golden/gguf_files/gguf_tokenizers.py): their ids and texts are
+// those of the tokenizers that were converted, which parity_test.cc reads from their own files.
 #include <gtest/gtest.h>
 
 #include <algorithm>
