@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "client/connection.h"
@@ -113,11 +115,42 @@ TEST_F(BackgroundTest, ACancelledResponseOfADeadGatewayStaysCancelled) {
 }
 
 TEST_F(BackgroundTest, ADeletedResponseDoesNotComeBack) {
+  for (const size_t deletes : {0, 1}) {
+    const std::string path = Begin();
+    EXPECT_EQ(Ask(Port(deletes), "DELETE", path).json().at("deleted"), true);
+    // Also when the gateway that made it has noticed.
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    EXPECT_TRUE(WaitUntil([&] { return Get(Port(0), path).status == 404; })) << deletes;
+    while (std::chrono::steady_clock::now() < end) {
+      for (const size_t gateway : {0, 1}) {
+        EXPECT_EQ(Get(Port(gateway), path).status, 404) << deletes << ", " << gateway;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    EXPECT_EQ(Ask(Port(deletes), "DELETE", path).status, 404);
+  }
+}
+
+TEST_F(BackgroundTest, ACancelledResponseIsDeletedForAll) {
   const std::string path = Begin();
-  EXPECT_EQ(Ask(Port(1), "DELETE", path).json().at("deleted"), true);
-  EXPECT_EQ(Get(Port(1), path).status, 404);
-  EXPECT_TRUE(WaitUntil([&] { return StatusAt(0, path) != "in_progress"; }));
-  EXPECT_EQ(Get(Port(1), path).status, 404);
+  EXPECT_EQ(Ask(Port(0), "POST", path + "/cancel").json().at("status"), "cancelled");
+  EXPECT_TRUE(WaitUntil([&] { return StatusAt(1, path) == "cancelled"; })) << StatusAt(1, path);
+  EXPECT_EQ(Ask(Port(0), "DELETE", path).json().at("deleted"), true);
+  for (const size_t gateway : {0, 1}) EXPECT_EQ(Get(Port(gateway), path).status, 404);
+}
+
+TEST_F(BackgroundTest, ACancelThatComesAfterTheAnswerKeepsIt) {
+  const std::string path = Begin();
+  Kill(0);
+  // The turn ends without a gateway.
+  client::Connection connection(Address());
+  EXPECT_TRUE(WaitUntil([&] {
+    const std::vector<v1::Session> sessions = connection.Sessions("m");
+    const std::vector<v1::Turn> turns = connection.Turns(sessions.at(0).session_id());
+    return !turns.empty() && turns.back().state() == v1::TURN_STATE_COMMITTED;
+  }));
+  Ask(Port(1), "POST", path + "/cancel");
+  Ended(1, path);
 }
 
 }  // namespace
