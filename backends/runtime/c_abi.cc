@@ -47,7 +47,11 @@ void CheckSize(uint32_t struct_size, size_t least, const char* name) {
 ls_code Probe(const char* directory, int32_t* fit, ls_error error) {
   return Barrier(error, [&] {
     std::string why;
-    const int found = Definition().fit(Config(directory), &why);
+    int found = Definition().fit(Config(directory), &why);
+    if (found != 0) {
+      why = WhyOpsDoNotFit(Definition(), directory, DeviceOps());
+      if (!why.empty()) found = 0;
+    }
     if (found == 0) Report(LS_OK, why, error);
     *fit = found;
   });

@@ -24,13 +24,16 @@ void CheckServed(const ModelSpec& spec, const Config& config) {
                          " in attention layers, found " + std::to_string(head->mixer.head_dim));
 }
 
+bool HasExpertOps(const OpTable& ops) {
+  return ops.route != nullptr && ops.expert_hidden != nullptr && ops.expert_sum != nullptr;
+}
+
 // Refuses a model whose ops the library does not have.
 void CheckServed(const ModelSpec& spec, const Config& config, const OpTable& ops) {
-  if (ops.route != nullptr || !spec.has_experts()) return;
+  if (HasExpertOps(ops) || !spec.has_experts()) return;
   config.Unsupported("model_type", "= " + config.Found("model_type") +
-                                       " has mixtures of experts, which are served on the CPU "
-                                       "only, not with the ops " +
-                                       std::string(ops.name));
+                                       " has mixtures of experts, which the ops " +
+                                       std::string(ops.name) + " do not serve; set device: cpu");
 }
 
 // Refuses options that the ops do not serve.
@@ -43,6 +46,17 @@ void CheckServed(const LoadOptions& options, const OpTable& ops) {
 }
 
 }  // namespace
+
+std::string WhyOpsDoNotFit(const BackendDefinition& definition, const std::string& directory,
+                           const OpTable& ops) {
+  if (HasExpertOps(ops)) return "";
+  try {
+    if (!definition.plan(Config(directory), LoadOptions()).has_experts()) return "";
+  } catch (const BackendError&) {  // OpenModel says what is wrong
+    return "";
+  }
+  return "the ops " + std::string(ops.name) + " do not serve mixtures of experts";
+}
 
 std::unique_ptr<Model> OpenModel(const BackendDefinition& definition,
                                  const ls_model_options& options, const OpTable& ops,

@@ -43,8 +43,9 @@ uint64_t FeedForwardNumbers(const Json& config, uint64_t hidden) {
   if (chosen == 0) return mlp;
   const uint64_t stated = Number(config, "moe_intermediate_size");
   const uint64_t width = stated > 0 ? stated : Number(config, "intermediate_size");
-  const uint64_t shared = std::max(Number(config, "shared_expert_intermediate_size"),
-                                   Number(config, "shared_intermediate_size"));
+  const uint64_t shared = SumOf(std::max(Number(config, "shared_expert_intermediate_size"),
+                                         Number(config, "shared_intermediate_size")),
+                                ProductOf(Number(config, "num_shared_experts"), stated));
   const uint64_t experts = SumOf(ProductOf(chosen, SumOf(hidden, width)), SumOf(hidden, shared));
   return std::max(mlp, experts);
 }

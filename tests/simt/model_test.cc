@@ -235,8 +235,8 @@ TEST(SimtOpenTest, MixturesOfExpertsAreRefused) {
   TheMachine() = {};
   const std::unique_ptr<Device> device = OpenDevice("cuda").device;
   ExpectError(LS_UNIMPLEMENTED,
-              testing::EndsWith("has mixtures of experts, which are served on the CPU only, not "
-                                "with the ops cuda"),
+              testing::EndsWith("has mixtures of experts, which the ops cuda do not serve; set "
+                                "device: cpu"),
               [&] { OpenGoldenCase("mixtral", "", CudaOps(), *device); });
 }
 

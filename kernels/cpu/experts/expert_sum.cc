@@ -1,7 +1,7 @@
 // Second half of the experts (kernels/ops/experts/expert_sum.h).
 //
 // A task computes some columns of all rows. It goes through the experts in their order and adds
-// their products to these columns, so nobody else writes them.
+// their products to these columns, which no other task writes.
 #include "kernels/ops/experts/expert_sum.h"
 
 #include "kernels/cpu/experts/active_experts.h"

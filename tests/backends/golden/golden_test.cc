@@ -138,13 +138,17 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenTest,
                          });
 
 TEST(GoldenCasesTest, ALibraryWithoutExpertsRefusesThem) {
-  OpTable ops = ReferenceOps();
-  ops.name = "other";
-  ops.route = nullptr;
-  ExpectError(LS_UNIMPLEMENTED,
-              testing::EndsWith("config.json: model_type = \"mixtral\" has mixtures of experts, "
-                                "which are served on the CPU only, not with the ops other"),
-              [&] { OpenGoldenCase("mixtral", "", ops); });
+  OpTable without[] = {ReferenceOps(), ReferenceOps(), ReferenceOps()};
+  without[0].route = nullptr;
+  without[1].expert_hidden = nullptr;
+  without[2].expert_sum = nullptr;
+  for (OpTable& ops : without) {
+    ops.name = "other";
+    ExpectError(LS_UNIMPLEMENTED,
+                testing::EndsWith("config.json: model_type = \"mixtral\" has mixtures of experts, "
+                                  "which the ops other do not serve; set device: cpu"),
+                [&] { OpenGoldenCase("mixtral", "", ops); });
+  }
 }
 
 // kTolerance assumes this standard deviation.
