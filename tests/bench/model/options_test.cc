@@ -72,7 +72,7 @@ TEST(BenchOptionsTest, ErrorsNameTheOptionAndWhatItTakes) {
       {"--tokens 8x", "--tokens", "8x not in range 0 to 1024"},
       {"--depths ,", "--depths", "missing"},
       {"--shape 7b", "--shape", "7b not in {0.6b,200m,2b,14b,tiny}"},
-      {"--plan dense,sparse", "--plan", "sparse not in {dense,hwfa2,hypenet,chunked}"},
+      {"--plan dense,sparse", "--plan", "sparse not in {dense,experts,hwfa2,hypenet,chunked}"},
       {"--weights int2", "--weights", "int2"},
       {"--cache int2", "--cache", "int2"},
   };
