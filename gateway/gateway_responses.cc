@@ -24,8 +24,6 @@
 namespace longstream::gateway {
 namespace {
 
-using client::CallError;
-
 constexpr char kRoute[] = "/v1/responses/{response}";
 // The number of the first event that a client wants: the one behind ?starting_after=N.
 size_t FirstEvent(const HttpRequest& request) {

@@ -111,7 +111,7 @@ bool StoredResponses::Remove(client::Connection& connection, const std::string& 
 }
 
 bool StoredResponses::WasDeleted(client::Connection& connection, const std::string& id,
-                                 const std::string& owner) {
+                                 const std::string& owner) const {
   if (!options_.has_notes) return false;
   const std::optional<FoundResponse> found = FindResponse(connection, id, owner);
   return found.has_value() && found->deleted();

@@ -49,7 +49,8 @@ class StoredResponses {
   bool Remove(client::Connection& connection, const std::string& id, const std::string& owner);
 
   // Whether its client has deleted the response at another gateway.
-  bool WasDeleted(client::Connection& connection, const std::string& id, const std::string& owner);
+  bool WasDeleted(client::Connection& connection, const std::string& id,
+                  const std::string& owner) const;
 
   struct Made {
     v1::Note note;
