@@ -25,6 +25,7 @@ namespace longstream::gateway {
 namespace {
 
 constexpr char kRoute[] = "/v1/responses/{response}";
+
 // The number of the first event that a client wants: the one behind ?starting_after=N.
 size_t FirstEvent(const HttpRequest& request) {
   const std::string_view text = request.Query("starting_after");
