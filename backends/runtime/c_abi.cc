@@ -12,6 +12,7 @@
 #include "backends/checkpoint/config.h"
 #include "backends/errors/error.h"
 #include "backends/runtime/definition.h"
+#include "backends/runtime/fitting_ops.h"
 #include "backends/runtime/model.h"
 #include "kernels/ops/op_table.h"
 

@@ -111,11 +111,6 @@ class Model {
   uint64_t oldest_ticket_ = 1;  // the oldest in flight; next_ticket_ if none is
 };
 
-// Why the ops cannot serve the model of a directory that the backend could serve with others.
-// Empty: they can, as far as the config tells.
-std::string WhyOpsDoNotFit(const BackendDefinition& definition, const std::string& directory,
-                           const OpTable& ops);
-
 // Reads a model directory: config, spec, checkpoint, weights. Ignores the devices of `options`: the
 // caller passes the device that they name, which must outlive the model. Throws BackendError.
 std::unique_ptr<Model> OpenModel(const BackendDefinition& definition,

@@ -10,6 +10,7 @@
 #include "backends/errors/error.h"
 #include "backends/model/layers.h"
 #include "backends/packing/load_weights.h"
+#include "backends/runtime/fitting_ops.h"
 #include "backends/runtime/model.h"
 
 namespace longstream {
@@ -22,10 +23,6 @@ void CheckServed(const ModelSpec& spec, const Config& config) {
   config.Unsupported(head->mixer.gau ? "gau_key_dim" : "head_dim",
                      "must be at most " + std::to_string(head->most) +
                          " in attention layers, found " + std::to_string(head->mixer.head_dim));
-}
-
-bool HasExpertOps(const OpTable& ops) {
-  return ops.route != nullptr && ops.expert_hidden != nullptr && ops.expert_sum != nullptr;
 }
 
 // Refuses a model whose ops the library does not have.
@@ -46,17 +43,6 @@ void CheckServed(const LoadOptions& options, const OpTable& ops) {
 }
 
 }  // namespace
-
-std::string WhyOpsDoNotFit(const BackendDefinition& definition, const std::string& directory,
-                           const OpTable& ops) {
-  if (HasExpertOps(ops)) return "";
-  try {
-    if (!definition.plan(Config(directory), LoadOptions()).has_experts()) return "";
-  } catch (const BackendError&) {  // OpenModel says what is wrong
-    return "";
-  }
-  return "the ops " + std::string(ops.name) + " do not serve mixtures of experts";
-}
 
 std::unique_ptr<Model> OpenModel(const BackendDefinition& definition,
                                  const ls_model_options& options, const OpTable& ops,
