@@ -197,6 +197,14 @@ TEST_F(GgufModelTest, RefusesMissingAndWrongValues) {
       "gemma2.attention.sliding_window_pattern must list true or false for each of 2 layers, found "
       "a list of 3",
       Metadata("gemma2").Bools("gemma2.attention.sliding_window_pattern", {true, true, false}));
+  for (const auto& [present, missing] : {std::pair("long", "short"), std::pair("short", "long")}) {
+    ExpectConfigRefused(LS_INVALID_ARGUMENT,
+                        std::string("tensor \"rope_factors_") + missing +
+                            ".weight\" is missing, though rope_factors_" + present +
+                            ".weight is there",
+                        Metadata("phi3").Tensor(std::string("rope_factors_") + present + ".weight",
+                                                {1}, 0, "four"));
+  }
   ExpectConfigRefused(LS_INVALID_ARGUMENT,
                       "tensor \"rope_freqs.weight\" must be a vector of type F32 with at most 4096 "
                       "elements, found F16",
