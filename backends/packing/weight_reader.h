@@ -58,7 +58,7 @@ class WeightReader final : public WeightSource {
   void RequireCopy(std::string_view name, std::string_view original) override;
 
   // In kCheck: refuses the first tensor that no call has named, unless it is known to be harmless,
-  // begins with one of `ignored`, or is a bias of zeros (AutoGPTQ adds them).
+  // begins with one of `ignored`, or is a bias of zeros that fills a place (IsFillingBias).
   void RefuseUnread(std::span<const std::string_view> ignored);
 
   // After kCheck: all blocks.

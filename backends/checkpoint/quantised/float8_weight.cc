@@ -52,7 +52,8 @@ Float8Weight::Float8Weight(Float8WeightParts parts)
 std::string Float8Weight::recipe() const {
   return "decoded from " + parts_.format + " with a scale for " +
          std::to_string(parts_.scales.row_block()) + " outputs and " +
-         std::to_string(parts_.column_block) + " inputs, as " + NameOf(parts_.decoded);
+         std::to_string(parts_.column_block) + " inputs, as " + NameOf(parts_.decoded) +
+         ", decoder " + std::to_string(kDecoderVersion);
 }
 
 void Float8Weight::ReadRows(int64_t first, int64_t rows, std::byte* to,

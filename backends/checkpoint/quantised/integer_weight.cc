@@ -79,7 +79,8 @@ std::string IntegerWeight::recipe() const {
          " bits in groups of " + std::to_string(parts_.group_size) +
          (parts_.group_of.empty() ? "" : " in the order of activations") +
          (parts_.symmetric ? ", symmetric" : "") + ", zero plus " +
-         std::to_string(parts_.zero_plus) + ", as " + NameOf(*tensor().type);
+         std::to_string(parts_.zero_plus) + ", as " + NameOf(*tensor().type) + ", decoder " +
+         std::to_string(kDecoderVersion);
 }
 
 IntegerWeight::Window IntegerWeight::Read(int64_t first, int64_t rows, float largest_scale,
