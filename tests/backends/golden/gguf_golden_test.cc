@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/checkpoint/checkpoint.h"
 #include "backends/checkpoint/gguf/gguf_model.h"
 #include "backends/errors/error.h"
 #include "kernels/ops/op_table.h"
@@ -75,6 +76,12 @@ float Distance(const GoldenCase& golden, std::span<const float> logits) {
   return distance;
 }
 
+bool IsF32(const std::string& directory) {
+  const Checkpoint checkpoint(directory);
+  return std::all_of(checkpoint.tensors().begin(), checkpoint.tensors().end(),
+                     [](const auto& entry) { return entry.second->type == DType::kF32; });
+}
+
 class GgufGoldenTest : public testing::TestWithParam<std::string> {};
 class GgufBitsTest : public testing::TestWithParam<std::string> {};
 
@@ -107,6 +114,8 @@ TEST_P(GgufBitsTest, AreThoseOfTheConvertedCheckpoint) {
     const std::unique_ptr<Model> model = Open(directory, options);
     EXPECT_EQ(LogitsOf(*gguf, golden), LogitsOf(*model, golden));
     EXPECT_EQ(gguf->info().num_parameters, model->info().num_parameters);
+    // A GGUF file has its vectors in F32.
+    EXPECT_EQ(gguf->info().fingerprint == model->info().fingerprint, IsF32(directory));
   }
 }
 
