@@ -95,14 +95,14 @@ std::string LayoutLine(const OpTable& ops) {
     DType type;
     const void* source;
     DType source_type;
-  } kPacks[] = {
+  } packs[] = {
       {DType::kF32, probe.data(), DType::kF32},  {DType::kF16, half.data(), DType::kF16},
       {DType::kBF16, probe.data(), DType::kF32}, {DType::kI8, probe.data(), DType::kF32},
       {DType::kI4, probe.data(), DType::kF32},   {DType::kI8, bytes.data(), DType::kI8},
       {DType::kI8, halves.data(), DType::kI4},   {DType::kI4, halves.data(), DType::kI4},
   };
   uint64_t hash = 0;
-  for (const auto& pack : kPacks) {
+  for (const auto& pack : packs) {
     struct alignas(64) Line {
       std::array<std::byte, 64> bytes;
     };
