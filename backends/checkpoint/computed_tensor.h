@@ -14,6 +14,11 @@
 
 namespace longstream {
 
+// Is part of the recipes of integers and of floats of 8 bits. Raise it when their decoding, or the
+// rounding to groups, changes for any stored bytes: then weights that were packed before are not
+// used. (The key of packed weights has a hash of decoded blocks of GGUF files, so those need none.)
+inline constexpr int kDecoderVersion = 1;
+
 // A tensor that a file does not store as an array of elements: the weight of a quantised
 // projection, rows in another order, one matrix of a stack of matrices. Readers see the name, the
 // type and the shape of the tensor that the model asks for, and read whole rows.

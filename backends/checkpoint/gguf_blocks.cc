@@ -238,6 +238,8 @@ constexpr GgufBlocks kBlocks[] = {
 
 }  // namespace
 
+std::span<const GgufBlocks> AllGgufBlocks() { return kBlocks; }
+
 const GgufBlocks* FindGgufBlocks(std::string_view name) {
   const auto* const found =
       std::find_if(std::begin(kBlocks), std::end(kBlocks),

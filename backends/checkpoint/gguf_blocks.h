@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "kernels/core/dtype.h"
@@ -26,6 +27,8 @@ struct GgufBlocks {
   DType groups = DType::kI8;
 };
 
+// All types of blocks that can be read.
+std::span<const GgufBlocks> AllGgufBlocks();
 // nullptr: blocks of this type cannot be read.
 const GgufBlocks* FindGgufBlocks(std::string_view name);
 

@@ -1,6 +1,7 @@
 // Opens GGUF files as files of tensors.
 #include "backends/checkpoint/gguf_file.h"
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "backends/checkpoint/gguf/gguf_header.h"
 #include "backends/checkpoint/gguf/gguf_model.h"
 #include "backends/checkpoint/gguf_tensor.h"
+#include "backends/errors/error.h"
 
 namespace longstream {
 namespace {
@@ -39,8 +41,6 @@ class GgufFile final : public TensorFile {
     }
   }
 
-  const GgufHeader& header() const { return header_; }
-
   // The tensors to compute.
   const std::vector<std::pair<const GgufTensor*, GgufConversion>>& computed() const {
     return computed_;
@@ -56,18 +56,18 @@ class GgufFile final : public TensorFile {
 void AddGgufFiles(const std::vector<std::string>& files, Checkpoint* checkpoint) {
   const GgufModel model(files);
   const GgufConversions conversions(model);
-  std::vector<const GgufHeader*> headers;
-  for (const std::string& path : files) {
-    auto file = std::make_unique<GgufFile>(path, conversions);
+  for (const GgufModel::Part& part : model.parts()) {
+    auto file = std::make_unique<GgufFile>(part.path, conversions);
     const GgufFile& added = *file;
-    headers.push_back(&added.header());
+    // The conversions are those of the file that `model` was read from.
+    if (!std::ranges::equal(added.front(), part.front.bytes)) {
+      throw BackendError(LS_UNAVAILABLE, part.path + ": was replaced while it was read");
+    }
     checkpoint->AddFile(std::move(file));
     for (const auto& [tensor, conversion] : added.computed()) {
       checkpoint->AddComputed(MakeGgufTensor(added, *tensor, conversion), std::array{tensor->name});
     }
   }
-  // The files may have been replaced since `model` was read.
-  CheckGgufParts(headers, files);
 }
 
 }  // namespace longstream

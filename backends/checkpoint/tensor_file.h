@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/checkpoint/file_descriptor.h"
+#include "backends/files/file_descriptor.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/executor.h"
 
@@ -25,7 +25,9 @@ struct Tensor {
   // which are closer to the stored numbers than elements of 16 bits are. nullopt: it cannot.
   std::optional<DType> groups{};
   std::vector<int64_t> shape;  // row-major; empty: a scalar
-  uint64_t num_bytes = 0;      // the product of shape times the element's size
+  // Of the elements: the product of shape times an element's size. Of a stored tensor: the bytes in
+  // the file, which are those of its blocks if it has blocks.
+  uint64_t num_bytes = 0;
 };
 
 // A tensor that lies in a file as an array of elements.

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/checkpoint/file_descriptor.h"
+#include "backends/files/file_descriptor.h"
 #include "kernels/core/executor.h"
 
 namespace longstream {

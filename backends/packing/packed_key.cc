@@ -3,13 +3,17 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <span>
 #include <vector>
 
+#include "backends/checkpoint/gguf_blocks.h"
 #include "backends/errors/quote.h"
 #include "backends/packing/fingerprint.h"
+#include "kernels/core/quantise.h"
 
 namespace longstream {
 namespace {
@@ -54,6 +58,20 @@ std::vector<float> ProbeWeights(int64_t count) {
   return numbers;
 }
 
+// The groups of rows of numbers.
+std::vector<WeightGroup> ProbeGroups(DType type, const std::vector<float>& numbers,
+                                     int64_t columns) {
+  std::vector<WeightGroup> groups;
+  const auto size = static_cast<int64_t>(numbers.size());
+  for (int64_t row = 0; row < size; row += columns) {
+    for (int64_t begin = 0; begin < columns; begin += kGroupInputs) {
+      groups.push_back(QuantiseGroup(type, numbers.data() + row + begin,
+                                     std::min(kGroupInputs, columns - begin)));
+    }
+  }
+  return groups;
+}
+
 }  // namespace
 
 std::string SourceLine(const TensorFile& file) {
@@ -71,31 +89,72 @@ std::string LayoutLine(const OpTable& ops) {
   const std::vector<float> probe = ProbeWeights(kRows * kInputs);
   std::vector<F16> half(probe.size());
   std::transform(probe.begin(), probe.end(), half.begin(), [](float x) { return ToF16(x); });
+  const std::vector<WeightGroup> bytes = ProbeGroups(DType::kI8, probe, kInputs);
+  const std::vector<WeightGroup> halves = ProbeGroups(DType::kI4, probe, kInputs);
+  const struct {
+    DType type;
+    const void* source;
+    DType source_type;
+  } packs[] = {
+      {DType::kF32, probe.data(), DType::kF32},  {DType::kF16, half.data(), DType::kF16},
+      {DType::kBF16, probe.data(), DType::kF32}, {DType::kI8, probe.data(), DType::kF32},
+      {DType::kI4, probe.data(), DType::kF32},   {DType::kI8, bytes.data(), DType::kI8},
+      {DType::kI8, halves.data(), DType::kI4},   {DType::kI4, halves.data(), DType::kI4},
+  };
   uint64_t hash = 0;
-  for (const DType type : {DType::kF32, DType::kF16, DType::kBF16, DType::kI8, DType::kI4}) {
-    const bool is_half = type == DType::kF16;
+  for (const auto& pack : packs) {
     struct alignas(64) Line {
       std::array<std::byte, 64> bytes;
     };
-    const size_t bytes = ops.packed_bytes(type, kRows, kInputs);
-    std::vector<Line> packed((bytes + sizeof(Line) - 1) / sizeof(Line));
-    ops.pack(Executor(), {.source = is_half ? static_cast<const void*>(half.data()) : probe.data(),
-                          .source_type = is_half ? DType::kF16 : DType::kF32,
+    const size_t size = ops.packed_bytes(pack.type, kRows, kInputs);
+    std::vector<Line> packed((size + sizeof(Line) - 1) / sizeof(Line));
+    ops.pack(Executor(), {.source = pack.source,
+                          .source_type = pack.source_type,
                           .num_rows = kRows,
                           .destination = packed.data(),
-                          .type = type,
+                          .type = pack.type,
                           .n = kRows,
                           .k = kInputs});
-    ops.compress(Executor(), {packed.data(), type, kRows, kInputs});
-    hash = HashAppend(hash, HashBytes(std::as_bytes(std::span(packed)).first(bytes), Executor()));
+    ops.compress(Executor(), {packed.data(), pack.type, kRows, kInputs});
+    hash = HashAppend(hash, HashBytes(std::as_bytes(std::span(packed)).first(size), Executor()));
   }
   return "layout " + Hex(hash);
+}
+
+std::string BlocksLine() {
+  constexpr size_t kBlocks = 16;
+  uint64_t hash = 0;
+  for (const GgufBlocks& type : AllGgufBlocks()) {
+    const auto bytes = static_cast<size_t>(type.bytes);
+    const auto elements = static_cast<size_t>(type.elements);
+    std::vector<std::byte> blocks(kBlocks * bytes);
+    uint32_t state = 1;
+    for (std::byte& byte : blocks) {
+      state = state * 1664525 + 1013904223;  // Numerical Recipes
+      byte = static_cast<std::byte>(state >> 24);
+    }
+    std::vector<float> numbers(elements);
+    std::vector<WeightGroup> groups(elements / kGroupInputs);
+    hash = HashAppend(hash, type.name);
+    for (size_t block = 0; block < kBlocks; ++block) {
+      const std::byte* const place = blocks.data() + block * bytes;
+      type.numbers(place, numbers.data());
+      // The bits of a NaN may differ between processors.
+      if (!std::all_of(numbers.begin(), numbers.end(), [](float x) { return std::isfinite(x); })) {
+        continue;
+      }
+      GroupsOfBlocks(type, place, 1, groups.data());
+      hash = HashAppend(hash, HashBytes(std::as_bytes(std::span(numbers)), Executor()));
+      hash = HashAppend(hash, HashBytes(std::as_bytes(std::span(groups)), Executor()));
+    }
+  }
+  return "blocks " + Hex(hash);
 }
 
 std::string PackedKey(const Checkpoint& checkpoint, const OpTable& ops,
                       const std::string& recipes) {
   std::string key = "longstream " LONGSTREAM_VERSION "\nops " + std::string(ops.name) + "\n" +
-                    LayoutLine(ops) + "\n";
+                    LayoutLine(ops) + "\n" + BlocksLine() + "\n";
   for (const auto& file : checkpoint.files()) key += SourceLine(*file) + "\n";
   return key + recipes;
 }

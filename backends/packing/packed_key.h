@@ -26,8 +26,11 @@ std::string SourceLine(const TensorFile& file);
 // number.
 std::string LayoutLine(const OpTable& ops);
 
-// The key has a line each for the version of this library, the ops, the layout and every file, and
-// then `recipes` (how each block is made).
+// A hash of the numbers and groups that fixed bytes give as blocks of each type of GGUF files.
+std::string BlocksLine();
+
+// The key has a line each for the version of this library, the ops, the layout, the blocks and
+// every file, and then `recipes` (how each block is made).
 std::string PackedKey(const Checkpoint& checkpoint, const OpTable& ops, const std::string& recipes);
 
 // The first lines that differ in the two keys, as "expected 'A', found 'B'".

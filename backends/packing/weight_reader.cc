@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 
@@ -63,6 +65,25 @@ DType SourceType(const Tensor& tensor, DType type) {
   const bool kept = tensor.groups &&
                     (tensor.groups == type || (tensor.groups == DType::kI4 && type == DType::kI8));
   return kept ? *tensor.groups : *tensor.type;
+}
+
+// The place of the first group whose scale is not finite; groups.size(): there is none.
+int64_t FirstWithoutScale(std::span<const WeightGroup> groups, const Executor& executor) {
+  const auto size = static_cast<int64_t>(groups.size());
+  constexpr int64_t kTaskGroups = kTaskElements / kGroupInputs;
+  std::atomic<int64_t> first = size;
+  const auto tasks = static_cast<uint32_t>((size + kTaskGroups - 1) / kTaskGroups);
+  ParallelFor(executor, tasks, [&](uint32_t task) {
+    const int64_t begin = task * kTaskGroups;
+    for (int64_t i = begin; i < std::min(begin + kTaskGroups, size); ++i) {
+      if (std::isfinite(ToF32(groups[static_cast<size_t>(i)].scale))) continue;
+      int64_t before = first;
+      while (i < before && !first.compare_exchange_weak(before, i)) {
+      }
+      return;
+    }
+  });
+  return first;
 }
 
 // Old checkpoints carry buffers of rotary embeddings. Every reader computes them, so they are not
@@ -136,6 +157,22 @@ DType WeightReader::TypeOf(const std::vector<WeightPart>& parts, int64_t k) cons
   return std::all_of(own.begin(), own.end(), IsQuantised) ? DType::kI8 : DType::kF32;
 }
 
+void WeightReader::ReadGroups(const Tensor& tensor, int64_t first, int64_t rows,
+                              std::span<std::byte> to) {
+  auto* const groups = reinterpret_cast<WeightGroup*>(to.data());
+  const int64_t of_row = static_cast<int64_t>(to.size() / sizeof(WeightGroup)) / rows;
+  checkpoint_.ReadGroups(tensor, first, rows, groups, executor_);
+  const auto count = static_cast<size_t>(rows * of_row);
+  const int64_t bad = FirstWithoutScale({groups, count}, executor_);
+  if (bad == rows * of_row) return;
+  const int64_t input = bad % of_row * kGroupInputs;
+  throw BackendError(LS_INVALID_ARGUMENT,
+                     checkpoint_.FileOf(tensor) + ": tensor " + Quoted(tensor.name) + ": row " +
+                         std::to_string(first + bad / of_row) +
+                         " has a scale or numbers from input " + std::to_string(input) +
+                         " on that are not finite or too large for int8, expected finite ones");
+}
+
 template <typename Take>
 void WeightReader::ReadPart(const WeightPart& part, int64_t row, DType type, const Take& take) {
   const Tensor& tensor = *checkpoint_.Find(part.name);
@@ -156,8 +193,7 @@ void WeightReader::ReadPart(const WeightPart& part, int64_t row, DType type, con
     buffer_.resize(std::max(buffer_.size(), kPiece + byte(count)));
     const std::span<std::byte> window = std::span(buffer_).subspan(kPiece, byte(count));
     if (IsQuantised(source)) {
-      checkpoint_.ReadGroups(tensor, first / row, count / row,
-                             reinterpret_cast<WeightGroup*>(window.data()), executor_);
+      ReadGroups(tensor, first / row, count / row, window);
     } else {
       checkpoint_.Read(tensor, byte(first), window, executor_);
     }
@@ -378,8 +414,16 @@ void WeightReader::RequireCopy(std::string_view name, std::string_view original)
   }
 }
 
-bool WeightReader::IsBiasOfZeros(const Tensor& tensor) {
-  if (!tensor.name.ends_with(".bias") || !tensor.type || tensor.shape.size() != 1) return false;
+bool WeightReader::IsFillingBias(const Tensor& tensor) {
+  constexpr std::string_view kEnd = ".bias";
+  const std::string_view name = tensor.name;
+  if (!name.ends_with(kEnd) || !tensor.type || tensor.shape.size() != 1) return false;
+  const std::string weight = std::string(name.substr(0, name.size() - kEnd.size())) + ".weight";
+  const Tensor* const matrix = checkpoint_.Find(weight);
+  if (matrix == nullptr || matrix->shape.size() != 2 || !read_.contains(weight) ||
+      checkpoint_.RecipeOf(*matrix).empty()) {
+    return false;
+  }
   const uint64_t most = kWindowBytes;
   for (uint64_t begin = 0; begin < tensor.num_bytes; begin += most) {
     buffer_.resize(std::max<size_t>(buffer_.size(), std::min(most, tensor.num_bytes)));
@@ -400,8 +444,8 @@ void WeightReader::RefuseUnread(std::span<const std::string_view> ignored) {
                     [unread](std::string_view begin) { return unread.starts_with(begin); })) {
       continue;
     }
-    // Only the first pass reads it: the others would not come so far.
-    if (mode_ != Mode::kCheck || IsBiasOfZeros(*tensor)) continue;
+    // Only the first pass looks at them: it throws before the others begin.
+    if (mode_ != Mode::kCheck || IsFillingBias(*tensor)) continue;
     throw BackendError(LS_UNIMPLEMENTED,
                        checkpoint_.FileOf(*tensor) + ": tensor " + Quoted(name) +
                            " is not read by this model, and leaving it out may change the "

@@ -58,7 +58,7 @@ class WeightReader final : public WeightSource {
   void RequireCopy(std::string_view name, std::string_view original) override;
 
   // In kCheck: refuses the first tensor that no call has named, unless it is known to be harmless,
-  // begins with one of `ignored`, or is a bias of zeros (AutoGPTQ adds them).
+  // begins with one of `ignored`, or is a bias of zeros that fills a place (IsFillingBias).
   void RefuseUnread(std::span<const std::string_view> ignored);
 
   // After kCheck: all blocks.
@@ -70,8 +70,12 @@ class WeightReader final : public WeightSource {
   // The parts of a recipe, such as " | name rows | name rows". For a part that is not a whole
   // tensor, or is reordered or computed, the text says so. Rows of zeros have an empty name.
   std::string Names(const std::vector<WeightPart>& parts) const;
-  // Reads a bias and compares its bytes with zero.
-  bool IsBiasOfZeros(const Tensor& tensor);
+  // Whether a tensor that is not read is a bias of zeros beside a computed matrix that is read.
+  // AutoGPTQ writes such biases, which change nothing. Reads the bias.
+  bool IsFillingBias(const Tensor& tensor);
+  // Reads rows [first, first + rows) as groups. LS_INVALID_ARGUMENT: a scale is not finite. A group
+  // that was made of numbers that int8 does not hold has such a scale, too.
+  void ReadGroups(const Tensor& tensor, int64_t first, int64_t rows, std::span<std::byte> to);
   // Takes the next block, of `bytes` bytes; `recipe` says how it is made. Returns its address. In
   // kPack, calls fill(destination) with zeroed host memory.
   template <typename Fill>

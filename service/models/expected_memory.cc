@@ -72,6 +72,7 @@ struct WeightSize {
 
 // docs/checkpoints.md, Quantised checkpoints: integers of 4 bits become int4 if they are symmetric,
 // else int8; symmetric integers of 8 bits become int8; all others become numbers of 16 bits.
+// They need groups that are runs of inputs, of a multiple of 32 inputs or of all of them.
 WeightSize SizeOfIntegers(uint64_t bits, bool symmetric, bool has_runs) {
   WeightSize size;
   size.stored = 2 * (bits == 4 ? 4 : 8);
@@ -81,12 +82,23 @@ WeightSize SizeOfIntegers(uint64_t bits, bool symmetric, bool has_runs) {
   return size;
 }
 
+// Whether groups of this size have whole groups of ours. A group that covers all inputs has them
+// too, but only the shapes of the weights say so: such a model is expected to be larger than it is.
+bool HasWholeGroups(const Json& section) { return Number(section, "group_size") % 32 == 0; }
+
+// Whether the inputs of compressed-tensors are in the order of activations: true, "group" or
+// "dynamic" (an older word for it). The orders "weight" and "static" keep runs.
+bool IsReordered(const Json& weights) {
+  const Json* const order = Find(weights, "actorder");
+  return order != nullptr && (*order == true || *order == "group" || *order == "dynamic");
+}
+
 WeightSize SizeOfQuantised(const Json& section) {
   const Json* method = Find(section, "quant_method");
   const bool is_awq = method != nullptr && *method == "awq";
   if (is_awq || (method != nullptr && *method == "gptq")) {
     return SizeOfIntegers(Number(section, "bits"), !is_awq && IsTrue(section, "sym", true),
-                          !IsTrue(section, "desc_act", false));
+                          !IsTrue(section, "desc_act", false) && HasWholeGroups(section));
   }
   WeightSize largest;
   const Json* groups = Find(section, "config_groups");
@@ -96,10 +108,11 @@ WeightSize SizeOfQuantised(const Json& section) {
     const Json* weights = Find(group, "weights");
     if (weights == nullptr || !weights->is_object()) continue;
     const Json* type = Find(*weights, "type");
-    const WeightSize size = type != nullptr && *type == "float"
-                                ? WeightSize()
-                                : SizeOfIntegers(Number(*weights, "num_bits"),
-                                                 IsTrue(*weights, "symmetric", true), true);
+    const WeightSize size =
+        type != nullptr && *type == "float"
+            ? WeightSize()
+            : SizeOfIntegers(Number(*weights, "num_bits"), IsTrue(*weights, "symmetric", true),
+                             !IsReordered(*weights) && HasWholeGroups(*weights));
     if (size.in_memory * largest.stored > largest.in_memory * size.stored) largest = size;
   }
   return largest.in_memory == 0 ? WeightSize() : largest;

@@ -28,8 +28,8 @@ absl::StatusOr<std::string> FindModelDirectory(std::span<const std::string> root
                                                           ? "a symbolic link"
                                                           : "no directory and no GGUF file"));
   }
-  return absl::NotFoundError(
-      absl::StrCat("directory: no directory '", shown, "' in admin.model_directories"));
+  return absl::NotFoundError(absl::StrCat("directory: no directory or GGUF file '", shown,
+                                          "' in admin.model_directories"));
 }
 
 }  // namespace longstream

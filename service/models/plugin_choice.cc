@@ -20,7 +20,8 @@ absl::StatusOr<std::shared_ptr<const Plugin>> ChoosePlugin(const ModelSource& so
                                                            const std::string& device,
                                                            Plugins plugins) {
   const absl::StatusOr<std::optional<GgufModel>> gguf = FindGguf(source.directory);
-  const bool is_gguf = gguf.ok() && gguf->has_value();
+  // Also where the files are damaged.
+  const bool has_gguf = !gguf.ok() || gguf->has_value();
   std::shared_ptr<const Plugin> best;
   int32_t best_fit = 0;
   bool any_matches = false;
@@ -39,7 +40,7 @@ absl::StatusOr<std::shared_ptr<const Plugin>> ChoosePlugin(const ModelSource& so
     const ls_code code =
         plugin->table().probe(source.directory.c_str(), &fit, ls_error{text.data(), text.size()});
     // A plugin that reads config.json only does not find it beside a GGUF model.
-    const bool reads_no_gguf = code == LS_NOT_FOUND && is_gguf;
+    const bool reads_no_gguf = code == LS_NOT_FOUND && has_gguf;
     if (code != LS_OK && !reads_no_gguf) return StatusFromCode(code, text.data());
     if (reads_no_gguf) fit = 0;
     if (fit == 0) reasons.push_back(absl::StrCat(plugin->name(), ": ", text.data()));
@@ -58,6 +59,7 @@ absl::StatusOr<std::shared_ptr<const Plugin>> ChoosePlugin(const ModelSource& so
                                             " for device ", EscapedName(source.device),
                                             "; available: ", absl::StrJoin(reasons, ", ")));
   }
+  if (!gguf.ok()) return gguf.status();
   return absl::InvalidArgumentError(
       absl::StrCat("no plugin for device ", EscapedName(source.device), " serves ",
                    source.directory, " (", absl::StrJoin(reasons, "; "), ")"));

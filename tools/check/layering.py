@@ -77,9 +77,11 @@ ROOMS = {
 
     "backends/api": "",
     "backends/errors": "backends/api kernels/core",
+    "backends/files": "",
     "backends/spec": "kernels/core kernels/ops/*",
-    "backends/checkpoint/gguf": "backends/errors",
-    "backends/checkpoint": "backends/api backends/checkpoint/gguf backends/errors kernels/core",
+    "backends/checkpoint/gguf": "backends/errors backends/files",
+    "backends/checkpoint": "backends/api backends/checkpoint/gguf backends/errors backends/files"
+                           " kernels/core",
     "backends/checkpoint/quantised": "backends/checkpoint backends/errors kernels/core",
     "backends/caches": "backends/api backends/errors kernels/core",
     "backends/caches/segments": "backends/api backends/caches backends/errors kernels/core",
@@ -90,7 +92,8 @@ ROOMS = {
     "backends/model/feed_forward": "backends/model/step backends/spec kernels/ops/*",
     "backends/model": "backends/caches backends/model/feed_forward backends/model/mixers"
                       " backends/model/step backends/spec kernels/core kernels/ops kernels/ops/*",
-    "backends/packing": "backends/checkpoint backends/errors backends/model backends/spec"
+    "backends/packing": "backends/checkpoint backends/errors backends/files backends/model"
+                        " backends/spec"
                         " kernels/core kernels/ops kernels/ops/*",
     "backends/architectures/transformer": "backends/checkpoint backends/checkpoint/quantised"
                                           " backends/errors backends/spec",

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "backends/errors/error.h"
+
 namespace longstream {
 namespace {
 
@@ -111,7 +113,14 @@ void AddPhi3Factors(const ConfigOfModel& model) {
   const GgufModel& files = model.metadata.model();
   const GgufTensor* const longer = files.FindTensor("rope_factors_long.weight");
   const GgufTensor* const shorter = files.FindTensor("rope_factors_short.weight");
-  if (longer == nullptr || shorter == nullptr) return;
+  if (longer == nullptr && shorter == nullptr) return;
+  if (longer == nullptr || shorter == nullptr) {
+    const std::string present = longer != nullptr ? "long" : "short";
+    const std::string missing = longer != nullptr ? "short" : "long";
+    throw BackendError(LS_INVALID_ARGUMENT, files.path() + ": tensor \"rope_factors_" + missing +
+                                                ".weight\" is missing, though rope_factors_" +
+                                                present + ".weight is there");
+  }
   model.rope.AddString("rope_type", "longrope");
   model.rope.AddNumbers("long_factor", files.ReadVector(*longer, kMostPairs));
   model.rope.AddNumbers("short_factor", files.ReadVector(*shorter, kMostPairs));

@@ -263,6 +263,18 @@ GgufHeader Parse(std::span<const std::byte> front, uint64_t file_bytes, const st
   return header;
 }
 
+// Leaves no memory behind the header. The values point into the bytes, so they move with them.
+void Shrink(GgufFront* front) {
+  const size_t size = std::min<uint64_t>(front->bytes.size(), front->header.data_begin);
+  std::vector<std::byte> exact(front->bytes.begin(),
+                               front->bytes.begin() + static_cast<ptrdiff_t>(size));
+  for (auto& [key, value] : front->header.metadata) {
+    const std::byte* const place = exact.data() + (value.bytes.data() - front->bytes.data());
+    value.bytes = {place, value.bytes.size()};
+  }
+  front->bytes = std::move(exact);
+}
+
 }  // namespace
 
 const GgufTensorType* FindGgufTensorType(uint32_t id) {
@@ -292,8 +304,7 @@ GgufFront ReadGgufFront(uint64_t file_bytes, const std::string& path,
     std::optional<GgufHeader> header = ParseGguf(front.bytes, file_bytes, path);
     if (header) {
       front.header = *std::move(header);
-      // The values point into the bytes: a smaller size leaves them where they are.
-      front.bytes.resize(std::min<uint64_t>(front.bytes.size(), front.header.data_begin));
+      Shrink(&front);
       return front;
     }
     if (front.bytes.size() == most) {

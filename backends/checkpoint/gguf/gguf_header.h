@@ -71,7 +71,8 @@ struct GgufFront {
 };
 
 // Reads the header with read(offset, to), which fills `to` with bytes of the file or throws.
-// Takes memory for the header only. Throws as ParseGguf does.
+// Reads a large header in several attempts, so it takes up to twice the header's bytes, or 2 MiB;
+// the result takes the header's bytes only. Throws as ParseGguf does.
 GgufFront ReadGgufFront(uint64_t file_bytes, const std::string& path,
                         const std::function<void(uint64_t, std::span<std::byte>)>& read);
 

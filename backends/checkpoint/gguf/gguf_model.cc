@@ -1,18 +1,22 @@
 // Finds GGUF files and reads their headers.
 #include "backends/checkpoint/gguf/gguf_model.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <set>
+#include <span>
 #include <system_error>
 #include <utility>
 
 #include "backends/errors/error.h"
 #include "backends/errors/quote.h"
+#include "backends/files/file_descriptor.h"
 
 namespace longstream {
 namespace {
@@ -98,25 +102,53 @@ std::vector<std::string> ModelsIn(const fs::path& directory) {
   return models;
 }
 
-GgufModel::Part ReadPart(const std::string& path) {
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (!fs::exists(status)) throw BackendError(LS_NOT_FOUND, path + ": there is no such file");
-  if (!fs::is_regular_file(status)) {
-    throw BackendError(LS_NOT_FOUND, path + ": is no regular file");
+// An open regular file.
+class RegularFile {
+ public:
+  // Without O_NONBLOCK, open() of a FIFO would wait for a writer.
+  explicit RegularFile(const std::string& path)
+      : path_(path), file_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    if (!file_.is_open()) {
+      const int why = errno;
+      throw BackendError(
+          LS_NOT_FOUND,
+          path + (why == ENOENT ? ": there is no such file"
+                                : ": cannot be opened: " + std::generic_category().message(why)));
+    }
+    struct stat status = {};
+    if (fstat(file_.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+      throw BackendError(LS_NOT_FOUND, path + ": is no regular file");
+    }
+    bytes_ = static_cast<uint64_t>(status.st_size);
   }
+
+  uint64_t bytes() const { return bytes_; }
+
+  // LS_DATA_LOSS: the file does not have these bytes, or they cannot be read.
+  void Read(uint64_t offset, std::span<std::byte> to) const {
+    size_t got = 0;
+    const int problem = file_.ReadAt(offset, to, &got);
+    if (problem == 0 && got == to.size()) return;
+    throw BackendError(
+        LS_DATA_LOSS,
+        path_ + (problem == 0 ? ": was shortened while it was read"
+                              : ": cannot be read: " + std::generic_category().message(problem)));
+  }
+
+ private:
+  const std::string path_;
+  const FileDescriptor file_;
+  uint64_t bytes_ = 0;
+};
+
+GgufModel::Part ReadPart(const std::string& path) {
+  const RegularFile file(path);
   GgufModel::Part part;
   part.path = path;
-  part.file_bytes = fs::file_size(path, error);
-  std::ifstream in(path, std::ios::binary);
-  if (error || !in) throw BackendError(LS_NOT_FOUND, path + ": cannot be opened");
-  part.front = ReadGgufFront(part.file_bytes, path, [&](uint64_t offset, std::span<std::byte> to) {
-    in.seekg(static_cast<std::streamoff>(offset));
-    if (in.read(reinterpret_cast<char*>(to.data()), static_cast<std::streamsize>(to.size()))) {
-      return;
-    }
-    throw BackendError(LS_DATA_LOSS, path + ": cannot be read");
-  });
+  part.file_bytes = file.bytes();
+  part.front =
+      ReadGgufFront(part.file_bytes, path,
+                    [&file](uint64_t offset, std::span<std::byte> to) { file.Read(offset, to); });
   return part;
 }
 
@@ -131,28 +163,8 @@ int64_t IntegerOf(const GgufHeader& header, const std::string& path, const char*
   return *number;
 }
 
-}  // namespace
-
-std::vector<std::string> FindGgufFiles(const std::string& path) {
-  std::error_code ignored;
-  if (!fs::is_directory(path, ignored)) {
-    if (!path.ends_with(kExtension)) return {};
-    return PartsOf(path);
-  }
-  const fs::path directory = path;
-  if (Exists(directory / "model.safetensors") ||
-      Exists(directory / "model.safetensors.index.json")) {
-    return {};
-  }
-  const std::vector<std::string> models = ModelsIn(directory);
-  if (models.empty()) return {};
-  if (models.size() > 1) {
-    Invalid(path, "holds " + std::to_string(models.size()) +
-                      " GGUF models, expected the path of one, such as " + Quoted(models.front()));
-  }
-  return PartsOf(models.front());
-}
-
+// Checks that the headers of split files belong together: split.no, split.count and the number of
+// all tensors. Also that no two have a tensor of one name. Throws as GgufModel does.
 void CheckGgufParts(const std::vector<const GgufHeader*>& headers,
                     const std::vector<std::string>& paths) {
   const auto count = static_cast<int64_t>(headers.size());
@@ -184,12 +196,42 @@ void CheckGgufParts(const std::vector<const GgufHeader*>& headers,
   }
 }
 
-GgufModel::GgufModel(const std::vector<std::string>& files) {
+}  // namespace
+
+std::vector<std::string> FindGgufFiles(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) {
+    if (!path.ends_with(kExtension)) return {};
+    return PartsOf(path);
+  }
+  const fs::path directory = path;
+  if (Exists(directory / "model.safetensors") ||
+      Exists(directory / "model.safetensors.index.json")) {
+    return {};
+  }
+  const std::vector<std::string> models = ModelsIn(directory);
+  if (models.empty()) return {};
+  if (models.size() > 1) {
+    Invalid(path, "holds " + std::to_string(models.size()) +
+                      " GGUF models, expected the path of one, such as " + Quoted(models.front()));
+  }
+  return PartsOf(models.front());
+}
+
+GgufModel::GgufModel(const std::vector<std::string>& files, uint64_t most_header_bytes) {
   if (files.size() > static_cast<size_t>(kMaxParts)) Invalid(files.front(), "has too many parts");
   std::vector<const GgufHeader*> headers;
   parts_.reserve(files.size());
   headers.reserve(files.size());
-  for (const std::string& file : files) parts_.push_back(ReadPart(file));
+  uint64_t bytes = 0;
+  for (const std::string& file : files) {
+    parts_.push_back(ReadPart(file));
+    bytes += parts_.back().front.bytes.size();
+    if (bytes <= most_header_bytes) continue;
+    throw BackendError(LS_DATA_LOSS, file + ": the headers up to this part have " +
+                                         std::to_string(bytes) + " bytes, expected at most " +
+                                         std::to_string(most_header_bytes));
+  }
   for (const Part& part : parts_) headers.push_back(&part.front.header);
   CheckGgufParts(headers, files);
   const GgufValue* const type = Find("general.type");
@@ -232,12 +274,7 @@ std::vector<float> GgufModel::ReadVector(const GgufTensor& tensor, uint64_t most
                               std::string(tensor.type->name));
   }
   std::vector<float> numbers(static_cast<size_t>(tensor.shape[0]));
-  std::ifstream in(holder->path, std::ios::binary);
-  in.seekg(static_cast<std::streamoff>(tensor.offset));
-  if (!in.read(reinterpret_cast<char*>(numbers.data()),
-               static_cast<std::streamsize>(tensor.num_bytes))) {
-    throw BackendError(LS_DATA_LOSS, holder->path + ": " + what + " cannot be read");
-  }
+  RegularFile(holder->path).Read(tensor.offset, std::as_writable_bytes(std::span(numbers)));
   return numbers;
 }
 

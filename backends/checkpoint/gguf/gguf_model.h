@@ -21,6 +21,10 @@ namespace longstream {
 // directory holds several models, or the path names a later part.
 std::vector<std::string> FindGgufFiles(const std::string& path);
 
+// The most bytes that the headers of all parts may have together. Only the first part of a split
+// model has a vocabulary, so the others have small headers.
+inline constexpr uint64_t kMaxModelHeaderBytes = uint64_t{512} << 20;
+
 // The headers of a model's files, without the tensors' data. Immutable; thread-safe.
 class GgufModel {
  public:
@@ -32,8 +36,10 @@ class GgufModel {
 
   // Reads the headers. BackendError: LS_NOT_FOUND if a file cannot be opened; LS_INVALID_ARGUMENT
   // if the parts do not belong together, or the files hold no model but an adapter or a vocabulary;
-  // others as for ParseGguf. REQUIRES: `files` is not empty.
-  explicit GgufModel(const std::vector<std::string>& files);
+  // LS_DATA_LOSS if all headers together have more than `most_header_bytes`; others as for
+  // ParseGguf. REQUIRES: `files` is not empty.
+  explicit GgufModel(const std::vector<std::string>& files,
+                     uint64_t most_header_bytes = kMaxModelHeaderBytes);
   // The model at a path; nullopt: there is none (FindGgufFiles).
   static std::optional<GgufModel> Open(const std::string& path);
 
@@ -53,11 +59,6 @@ class GgufModel {
  private:
   std::vector<Part> parts_;
 };
-
-// Checks that the headers of split files belong together: split.no, split.count and the number of
-// all tensors. Also that no two have a tensor of one name. Throws as GgufModel does.
-void CheckGgufParts(const std::vector<const GgufHeader*>& headers,
-                    const std::vector<std::string>& paths);
 
 }  // namespace longstream
 

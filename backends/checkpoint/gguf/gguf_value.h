@@ -43,7 +43,7 @@ struct GgufValue {
   std::span<const std::byte> bytes;
 
   // The value if it is a single one of the right type; otherwise nullopt. All integer types count
-  // as integers. Numbers are integers too.
+  // as integers, and every integer is a number.
   std::optional<int64_t> Integer() const;
   std::optional<double> Number() const;
   std::optional<bool> Bool() const;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <vector>
 
 #include "kernels/core/dtype.h"
 #include "kernels/core/executor.h"
@@ -17,13 +18,17 @@ namespace longstream {
 // several rows, and matrices that are stored by column have neighbouring rows in one cache line.
 inline constexpr int64_t kRowsOfTask = 16;
 
-// Calls body(begin, end) for blocks of rows that cover [first, first + rows), on all threads.
-template <typename Body>
-void ForEachRowBlock(int64_t first, int64_t rows, const Executor& executor, const Body& body) {
+// Calls body(begin, end, scratch) for blocks of rows that cover [first, first + rows), on all
+// threads. Each block has its own copy of `scratch`, made before the first call: a task must not
+// allocate, because no exception may leave it.
+template <typename Scratch, typename Body>
+void ForEachRowBlock(int64_t first, int64_t rows, const Executor& executor, const Scratch& scratch,
+                     const Body& body) {
   const auto tasks = static_cast<uint32_t>((rows + kRowsOfTask - 1) / kRowsOfTask);
+  std::vector<Scratch> scratches(tasks, scratch);
   ParallelFor(executor, tasks, [&](uint32_t task) {
     const int64_t begin = first + task * kRowsOfTask;
-    body(begin, std::min(begin + kRowsOfTask, first + rows));
+    body(begin, std::min(begin + kRowsOfTask, first + rows), scratches[task]);
   });
 }
 

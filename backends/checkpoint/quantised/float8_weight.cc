@@ -51,7 +51,9 @@ Float8Weight::Float8Weight(Float8WeightParts parts)
 
 std::string Float8Weight::recipe() const {
   return "decoded from " + parts_.format + " with a scale for " +
-         std::to_string(parts_.column_block) + " inputs, as " + NameOf(parts_.decoded);
+         std::to_string(parts_.scales.row_block()) + " outputs and " +
+         std::to_string(parts_.column_block) + " inputs, as " + NameOf(parts_.decoded) +
+         ", decoder " + std::to_string(kDecoderVersion);
 }
 
 void Float8Weight::ReadRows(int64_t first, int64_t rows, std::byte* to,
@@ -61,8 +63,8 @@ void Float8Weight::ReadRows(int64_t first, int64_t rows, std::byte* to,
       parts_.scales.Read(first, rows, LargestScale(parts_.decoded), executor);
   const std::array<float, 256>& table = Float8Table();
   const int64_t row_bytes = parts_.k * static_cast<int64_t>(SizeOf(parts_.decoded));
-  ForEachRowBlock(first, rows, executor, [&](int64_t begin, int64_t end) {
-    std::vector<float> numbers(static_cast<size_t>(parts_.k));
+  const std::vector<float> scratch(static_cast<size_t>(parts_.k));
+  const auto decode = [&](int64_t begin, int64_t end, std::vector<float>& numbers) {
     for (int64_t row = begin; row < end; ++row) {
       const std::byte* code = codes.words.data() + (row - first) * parts_.k;
       const float* row_scales = scales.Row(row);
@@ -72,7 +74,8 @@ void Float8Weight::ReadRows(int64_t first, int64_t rows, std::byte* to,
       }
       StoreRow(numbers, parts_.decoded, to + (row - first) * row_bytes);
     }
-  });
+  };
+  ForEachRowBlock(first, rows, executor, scratch, decode);
 }
 
 }  // namespace longstream

@@ -15,6 +15,9 @@ namespace {
 constexpr float kLargestGroupScale = 32768.0f;
 constexpr int kLargestInt8 = 127;
 
+// The zero point of symmetric codes.
+constexpr int MiddleOf(int bits) { return 1 << (bits - 1); }
+
 // The type of groups that hold the integers of a weight, if there is one.
 std::optional<DType> GroupsOf(const IntegerWeightParts& parts) {
   const bool runs = parts.group_of.empty() &&
@@ -65,6 +68,7 @@ struct IntegerWeight::Row {
   std::vector<uint8_t> stored_zeros;
   std::vector<int> zeros;  // [groups]
   const float* scales = nullptr;
+  std::vector<float> numbers;  // [k]; empty if groups are read
 };
 
 IntegerWeight::IntegerWeight(IntegerWeightParts parts)
@@ -75,7 +79,8 @@ std::string IntegerWeight::recipe() const {
          " bits in groups of " + std::to_string(parts_.group_size) +
          (parts_.group_of.empty() ? "" : " in the order of activations") +
          (parts_.symmetric ? ", symmetric" : "") + ", zero plus " +
-         std::to_string(parts_.zero_plus) + ", as " + NameOf(*tensor().type);
+         std::to_string(parts_.zero_plus) + ", as " + NameOf(*tensor().type) + ", decoder " +
+         std::to_string(kDecoderVersion);
 }
 
 IntegerWeight::Window IntegerWeight::Read(int64_t first, int64_t rows, float largest_scale,
@@ -87,25 +92,30 @@ IntegerWeight::Window IntegerWeight::Read(int64_t first, int64_t rows, float lar
   return window;
 }
 
-void IntegerWeight::Unpack(const Window& window, int64_t row, Row* to) const {
+IntegerWeight::Row IntegerWeight::EmptyRow() const {
   const auto groups = static_cast<size_t>(parts_.scales.columns());
-  to->codes.resize(static_cast<size_t>(parts_.k));
-  to->stored_zeros.resize(groups);
-  to->zeros.resize(groups, 1 << (parts_.bits - 1));
+  Row row;
+  row.codes.resize(static_cast<size_t>(parts_.k));
+  row.stored_zeros.resize(groups);
+  row.zeros.resize(groups, MiddleOf(parts_.bits));
+  return row;
+}
+
+void IntegerWeight::Unpack(const Window& window, int64_t row, Row* to) const {
   to->scales = window.scales.Row(row);
   parts_.codes.Unpack(window.codes, row, to->codes.data());
   if (!parts_.zeros) return;
   parts_.zeros->Unpack(*window.zeros, row, to->stored_zeros.data());
-  for (size_t group = 0; group < groups; ++group) {
+  for (size_t group = 0; group < to->zeros.size(); ++group) {
     to->zeros[group] = to->stored_zeros[group] + parts_.zero_plus;
   }
 }
 
 template <typename Body>
 void IntegerWeight::ForEachRow(const Window& window, int64_t first, int64_t rows,
-                               const Executor& executor, const Body& body) const {
-  ForEachRowBlock(first, rows, executor, [&](int64_t begin, int64_t end) {
-    Row unpacked;
+                               const Executor& executor, const Row& scratch,
+                               const Body& body) const {
+  ForEachRowBlock(first, rows, executor, scratch, [&](int64_t begin, int64_t end, Row& unpacked) {
     for (int64_t row = begin; row < end; ++row) {
       Unpack(window, row, &unpacked);
       body(row, unpacked);
@@ -118,10 +128,11 @@ void IntegerWeight::ReadRows(int64_t first, int64_t rows, std::byte* to,
   const DType type = *tensor().type;
   const Window window = Read(first, rows, LargestScale(type), executor);
   const int64_t row_bytes = parts_.k * static_cast<int64_t>(SizeOf(type));
-  ForEachRow(window, first, rows, executor, [&](int64_t row, const Row& unpacked) {
-    std::vector<float> numbers(static_cast<size_t>(parts_.k));
+  Row scratch = EmptyRow();
+  scratch.numbers.resize(static_cast<size_t>(parts_.k));
+  ForEachRow(window, first, rows, executor, scratch, [&](int64_t row, Row& unpacked) {
     const auto set = [&](size_t i, size_t group) {
-      numbers[i] =
+      unpacked.numbers[i] =
           static_cast<float>(unpacked.codes[i] - unpacked.zeros[group]) * unpacked.scales[group];
     };
     for (int64_t begin = 0, group = 0; begin < parts_.k; begin += parts_.group_size, ++group) {
@@ -132,25 +143,25 @@ void IntegerWeight::ReadRows(int64_t first, int64_t rows, std::byte* to,
                                            : static_cast<size_t>(parts_.group_of[input]));
       }
     }
-    StoreRow(numbers, type, to + (row - first) * row_bytes);
+    StoreRow(unpacked.numbers, type, to + (row - first) * row_bytes);
   });
 }
 
-// The differences of symmetric codes of 4 bits fit int4 only if the zeros are 8.
+// The differences of symmetric codes fit our groups only if each zero is the middle one.
 void IntegerWeight::RequireSymmetric(const Window& window, int64_t first, int64_t rows) const {
-  if (!parts_.symmetric || parts_.bits != 4 || !parts_.zeros) return;
-  Row unpacked;
+  if (!parts_.symmetric || !parts_.zeros) return;
+  const int middle = MiddleOf(parts_.bits);
+  Row unpacked = EmptyRow();
   for (int64_t row = first; row < first + rows; ++row) {
-    unpacked.stored_zeros.resize(static_cast<size_t>(parts_.scales.columns()));
     parts_.zeros->Unpack(*window.zeros, row, unpacked.stored_zeros.data());
     for (size_t group = 0; group < unpacked.stored_zeros.size(); ++group) {
       const int zero = unpacked.stored_zeros[group] + parts_.zero_plus;
-      if (zero == 8) continue;
+      if (zero == middle) continue;
       throw BackendError(LS_INVALID_ARGUMENT,
                          PartText(parts_.zeros->part()) + ": the zero point of output " +
                              std::to_string(row) + ", group " + std::to_string(group) + " is " +
-                             std::to_string(zero) +
-                             ", expected 8 because the config says that it is symmetric");
+                             std::to_string(zero) + ", expected " + std::to_string(middle) +
+                             " because the config says that it is symmetric");
     }
   }
 }
@@ -160,7 +171,7 @@ void IntegerWeight::ReadGroups(int64_t first, int64_t rows, WeightGroup* to,
   const Window window = Read(first, rows, kLargestGroupScale, executor);
   RequireSymmetric(window, first, rows);
   const int64_t groups = NumGroups(parts_.k);
-  ForEachRow(window, first, rows, executor, [&](int64_t row, const Row& unpacked) {
+  ForEachRow(window, first, rows, executor, EmptyRow(), [&](int64_t row, const Row& unpacked) {
     WeightGroup* group = to + (row - first) * groups;
     for (int64_t begin = 0; begin < parts_.k; begin += kGroupInputs, ++group) {
       const auto stored = static_cast<size_t>(begin / parts_.group_size);

@@ -59,11 +59,15 @@ class IntegerWeight final : public ComputedTensor {
   struct Row;
 
   Window Read(int64_t first, int64_t rows, float largest_scale, const Executor& executor) const;
+  // A row with room for what Unpack stores.
+  Row EmptyRow() const;
+  // REQUIRES: *to is a copy of EmptyRow(). Does not allocate.
   void Unpack(const Window& window, int64_t row, Row* to) const;
-  // Calls body(row, unpacked) for rows [first, first + rows) on all threads.
+  // Calls body(row, unpacked) for rows [first, first + rows) on all threads, with copies of
+  // `scratch`, which EmptyRow made.
   template <typename Body>
   void ForEachRow(const Window& window, int64_t first, int64_t rows, const Executor& executor,
-                  const Body& body) const;
+                  const Row& scratch, const Body& body) const;
   void RequireSymmetric(const Window& window, int64_t first, int64_t rows) const;
 
   IntegerWeightParts parts_;

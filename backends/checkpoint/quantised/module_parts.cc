@@ -52,6 +52,11 @@ StoredPart ModuleParts::Get(std::string_view part, std::initializer_list<std::st
     Refuse(*found, "must have " + std::to_string(rank) + " dimensions, found the shape " +
                        ShapeText(found->tensor->shape));
   }
+  for (const int64_t extent : found->tensor->shape) {
+    if (extent >= 1 && extent <= kMostExtent) continue;
+    Refuse(*found, "must have extents from 1 to " + std::to_string(kMostExtent) +
+                       ", found the shape " + ShapeText(found->tensor->shape));
+  }
   return *found;
 }
 

@@ -25,8 +25,8 @@ class ModuleParts {
   std::string Name(std::string_view part) const { return module_ + "." + std::string(part); }
   // The part, if the checkpoint stores it.
   std::optional<StoredPart> Find(std::string_view part) const;
-  // The part. LS_INVALID_ARGUMENT: it is missing, has none of the types, or has not `rank`
-  // dimensions.
+  // The part. LS_INVALID_ARGUMENT: it is missing, has none of the types, has not `rank`
+  // dimensions, or an extent is not from 1 to 2^40.
   StoredPart Get(std::string_view part, std::initializer_list<std::string_view> types,
                  size_t rank) const;
 

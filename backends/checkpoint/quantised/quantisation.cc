@@ -36,7 +36,7 @@ int ReadBits(const Config& config, std::string_view key,
   return static_cast<int>(bits);
 }
 
-// -1 stands for all inputs; 0 is none of the values that programs write.
+// The inputs of a group; 0 in the result stands for all inputs, which a config writes as -1.
 int64_t ReadGroupSize(const Config& config, std::string_view key) {
   const int64_t size = config.FindInteger(key, -1, kMostInputs).value_or(-1);
   if (size == 0) config.Invalid(key, "must be -1 or at least 1, found 0");

@@ -65,6 +65,7 @@ class ScaleMatrix {
 
   const StoredPart& part() const { return matrix_.part(); }
   int64_t columns() const { return matrix_.columns(); }
+  int64_t row_block() const { return row_block_; }
 
  private:
   StoredMatrix matrix_;

@@ -186,7 +186,9 @@ absl::StatusOr<TokenizerSpec> ReadSentencePieces(const GgufModel& model,
                                   "byte ", missing - ids.begin()));
     }
   }
-  AddPieceMerges(&spec);
+  if (absl::Status status = AddPieceMerges(&spec); !status.ok()) {
+    return absl::Status(status.code(), absl::StrCat(kPrefix, "tokens: ", status.message()));
+  }
   spec.scores.clear();
   const absl::StatusOr<bool> prefix = Flag(model, "add_space_prefix", true);
   if (!prefix.ok()) return prefix.status();

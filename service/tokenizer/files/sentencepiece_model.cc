@@ -229,7 +229,7 @@ absl::StatusOr<TokenizerSpec> ReadModel(const std::string& bytes, int vocab_size
     spec.model = TokenizerSpec::Model::kUnigram;
     spec.single_precision = true;
   } else {
-    AddPieceMerges(&spec);
+    if (absl::Status status = AddPieceMerges(&spec); !status.ok()) return status;
     spec.scores.clear();
   }
   ReadNormalizer(*model, *config, &spec);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -15,6 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "backends/checkpoint/checkpoint.h"
+#include "backends/checkpoint/gguf/gguf_model.h"
+#include "backends/errors/error.h"
 #include "kernels/ops/op_table.h"
 #include "tests/backends/golden/golden_case.h"
 #include "tests/backends/runtime/model_driver.h"
@@ -74,7 +76,24 @@ float Distance(const GoldenCase& golden, std::span<const float> logits) {
   return distance;
 }
 
+bool IsF32(const std::string& directory) {
+  const Checkpoint checkpoint(directory);
+  return std::all_of(checkpoint.tensors().begin(), checkpoint.tensors().end(),
+                     [](const auto& entry) { return entry.second->type == DType::kF32; });
+}
+
 class GgufGoldenTest : public testing::TestWithParam<std::string> {};
+class GgufBitsTest : public testing::TestWithParam<std::string> {};
+
+// The files that hold the same numbers as the checkpoints of their names. The factors of RoPE are
+// rounded to f32 in a file, and those of LongRoPE's attention, too.
+std::vector<std::string> NamesOfSameBits() {
+  const std::set<std::string> rounded = {"llama_llama3", "phi3_longrope"};
+  std::vector<std::string> names = Names();
+  std::erase_if(names,
+                [&](const std::string& name) { return IsOwnCase(name) || rounded.contains(name); });
+  return names;
+}
 
 TEST_P(GgufGoldenTest, HasTheLogitsOfTheConvertedCheckpoint) {
   const GoldenCase golden = Golden(GetParam());
@@ -86,10 +105,7 @@ TEST_P(GgufGoldenTest, HasTheLogitsOfTheConvertedCheckpoint) {
   RecordProperty("distance", std::to_string(distance));
 }
 
-TEST_P(GgufGoldenTest, HasTheBitsOfTheConvertedCheckpoint) {
-  // The factors of RoPE are rounded to f32 in the file, and those of LongRoPE's attention, too.
-  const std::set<std::string> rounded = {"llama_llama3", "phi3_longrope"};
-  if (IsOwnCase(GetParam()) || rounded.contains(GetParam())) return;
+TEST_P(GgufBitsTest, AreThoseOfTheConvertedCheckpoint) {
   const GoldenCase golden = Golden(GetParam());
   const std::string directory = GoldenRoot() + "/" + GetParam();
   for (const char* options : {kExact, R"({"weights": "bf16"})", R"({"weights": "int8"})"}) {
@@ -98,10 +114,14 @@ TEST_P(GgufGoldenTest, HasTheBitsOfTheConvertedCheckpoint) {
     const std::unique_ptr<Model> model = Open(directory, options);
     EXPECT_EQ(LogitsOf(*gguf, golden), LogitsOf(*model, golden));
     EXPECT_EQ(gguf->info().num_parameters, model->info().num_parameters);
+    // A GGUF file has its vectors in F32.
+    EXPECT_EQ(gguf->info().fingerprint == model->info().fingerprint, IsF32(directory));
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GgufGoldenTest, testing::ValuesIn(Names()),
+                         [](const auto& test) { return test.param; });
+INSTANTIATE_TEST_SUITE_P(All, GgufBitsTest, testing::ValuesIn(NamesOfSameBits()),
                          [](const auto& test) { return test.param; });
 
 // The option weights is left to the file. The products of int8 and int4 weights round activations
@@ -162,6 +182,42 @@ TEST(GgufPackedTest, EachFileHasItsOwnPackedWeights) {
   EXPECT_LT(Distance(other, LogitsOf(*Open(first, options), other)), 0.15f);
 }
 
+// A scale that is no number: of a block that is a group (Q8_0), and of one that becomes eight
+// (Q4_K).
+TEST(GgufTypesTest, ScalesThatAreNotFiniteAreRefused) {
+  const TemporaryDirectory directory;
+  for (const auto& [name, type] :
+       {std::pair("llama_small_blocks", "Q8_0"), std::pair("llama_k_blocks", "Q4_K")}) {
+    SCOPED_TRACE(name);
+    const std::vector<GgufTensor> tensors =
+        GgufModel({PathOf(name)}).parts()[0].front.header.tensors;
+    const auto damaged =
+        std::find_if(tensors.begin(), tensors.end(), [&](const GgufTensor& tensor) {
+          return tensor.type->name == type && tensor.shape.size() == 2;
+        });
+    ASSERT_NE(damaged, tensors.end());
+    const uint64_t row_bytes = damaged->num_bytes / static_cast<uint64_t>(damaged->shape[0]);
+    for (const char* scale : {"\x00\x7c", "\x00\x7e"}) {  // infinity, NaN
+      const std::string path = directory.string() + "/m.gguf";
+      std::filesystem::copy(PathOf(name), path, std::filesystem::copy_options::overwrite_existing);
+      std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+      file.seekp(static_cast<std::streamoff>(damaged->offset + 8 * row_bytes));
+      file.write(scale, 2);
+      file.close();
+      try {
+        Open(path, "{}");
+        ADD_FAILURE() << "was opened";
+      } catch (const BackendError& error) {
+        EXPECT_EQ(error.code(), LS_INVALID_ARGUMENT);
+        const std::string sentence = error.what();
+        EXPECT_NE(sentence.find("not finite or too large"), std::string::npos) << sentence;
+        EXPECT_NE(sentence.find(": row "), std::string::npos) << sentence;
+        EXPECT_NE(sentence.find(" from input 0 on"), std::string::npos) << sentence;
+      }
+    }
+  }
+}
+
 // Damaged bytes anywhere in a file: the model is opened, or refused with a sentence.
 TEST(GgufFuzzTest, DamagedModelsAreOpenedOrRefused) {
   std::ifstream stream(PathOf("llama_small_blocks"), std::ios::binary);
@@ -182,7 +238,8 @@ TEST(GgufFuzzTest, DamagedModelsAreOpenedOrRefused) {
     try {
       const std::unique_ptr<Model> model = Open(directory.Write("m.gguf", damaged), "{}");
       opened += model->info().vocabulary_size > 0 ? 1 : 0;
-    } catch (const std::exception& error) {
+    } catch (const BackendError& error) {
+      EXPECT_NE(error.code(), LS_INTERNAL) << error.what();
       EXPECT_NE(std::string(error.what()), "");
     }
   }

@@ -73,22 +73,27 @@ TEST(QuantisedTest, TypesAndLogits) {
   }
 }
 
-// The config decides what the same bytes mean, so weights that were packed with another config are
-// not used.
-TEST(QuantisedTest, PackedWeightsOfAnotherConfigAreNotUsed) {
-  const TemporaryDirectory directory;
-  std::filesystem::copy(kGolden + "quantised_gptq_order", directory.string());
-  const auto open = [&](const std::string& format) {
+// Copies of a golden checkpoint whose config.json differs in one place.
+class OtherConfigs {
+ public:
+  // `part`: what the text of config.json has in that place.
+  OtherConfigs(const std::string& name, const std::string& part) : part_(part) {
+    std::filesystem::copy(kGolden + name, directory_.string());
     std::stringstream config;
-    config << std::ifstream(kGolden + "quantised_gptq_order/config.json").rdbuf();
-    std::string text = config.str();
-    text.replace(text.find("gptq_v2"), 7, format);
-    directory.Write("config.json", text);
+    config << std::ifstream(kGolden + name + "/config.json").rdbuf();
+    text_ = config.str();
+  }
+
+  // The fingerprint of the model with `other` in that place, with packed weights beside it.
+  uint64_t Fingerprint(const std::string& other) const {
+    std::string text = text_;
+    text.replace(text.find(part_), part_.size(), other);
+    directory_.Write("config.json", text);
     ls_host host{};
     host.struct_size = sizeof(host);
     host.num_threads = 1;
-    const std::string options = R"({"packed_cache": ")" + directory.string() + R"(/packed"})";
-    const std::string path = directory.string();
+    const std::string options = R"({"packed_cache": ")" + directory_.string() + R"(/packed"})";
+    const std::string path = directory_.string();
     ls_model_options model{};
     model.struct_size = sizeof(model);
     model.directory = path.c_str();
@@ -97,11 +102,33 @@ TEST(QuantisedTest, PackedWeightsOfAnotherConfigAreNotUsed) {
     model.max_batch_sequences = 1;
     model.host = &host;
     return OpenModel(BestBackend(path), model, DeviceOps())->info().fingerprint;
+  }
+
+ private:
+  const TemporaryDirectory directory_;
+  const std::string part_;
+  std::string text_;
+};
+
+// The config decides what the same bytes mean, so weights that were packed with another config are
+// not used.
+TEST(QuantisedTest, PackedWeightsOfAnotherConfigAreNotUsed) {
+  const struct {
+    const char* name;
+    const char* part;
+    const char* other;
+  } kCases[] = {
+      {"quantised_gptq_order", "gptq_v2", "gptq"},
+      {"quantised_fp8", "32,", "40,"},  // outputs of a block
   };
-  const uint64_t first = open("gptq_v2");
-  EXPECT_EQ(open("gptq_v2"), first);
-  EXPECT_NE(open("gptq"), first);
-  EXPECT_EQ(open("gptq_v2"), first);
+  for (const auto& test : kCases) {
+    SCOPED_TRACE(test.name);
+    const OtherConfigs configs(test.name, test.part);
+    const uint64_t first = configs.Fingerprint(test.part);
+    EXPECT_EQ(configs.Fingerprint(test.part), first);
+    EXPECT_NE(configs.Fingerprint(test.other), first);
+    EXPECT_EQ(configs.Fingerprint(test.part), first);
+  }
 }
 
 }  // namespace

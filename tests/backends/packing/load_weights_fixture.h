@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/checkpoint/quantised/open_checkpoint.h"
 #include "backends/packing/convert.h"
 #include "backends/packing/load_weights.h"
 #include "kernels/reference/reference_ops.h"
@@ -121,7 +122,8 @@ class LoadWeightsFixture : public ::testing::Test {
   }
 
   ModelWeights Load(const char* options = "{}", const Executor& executor = Executor()) const {
-    const Checkpoint checkpoint(directory_.string());
+    const Checkpoint checkpoint =
+        OpenCheckpoint(directory_.string(), Config(config_, "config.json"));
     return LoadWeights(spec_, checkpoint, LoadOptions(options), PackingOps(), executor);
   }
 
@@ -137,6 +139,7 @@ class LoadWeightsFixture : public ::testing::Test {
 
   ModelSpec spec_;
   std::map<std::string, TensorSource> tensors_;
+  std::string config_ = "{}";
   TemporaryDirectory directory_;
 };
 

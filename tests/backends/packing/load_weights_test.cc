@@ -189,14 +189,29 @@ TEST_F(LoadWeightsTest, TensorsThatNobodyReads) {
                 "this model, and leaving it out may change the mathematics");
 }
 
-// AutoGPTQ stores biases that the model does not have.
+// AutoGPTQ stores biases that the model does not have, beside quantised weights.
 TEST_F(LoadWeightsTest, BiasesOfZerosThatNobodyReads) {
-  Add(kLayer + "self_attn.o_proj.bias", {kWidth});
-  std::string& bytes = tensors_.at(kLayer + "self_attn.o_proj.bias").bytes;
-  bytes.assign(bytes.size(), '\0');
+  const std::string name = kLayer + "self_attn.o_proj.";
+  const auto add_zeros = [this](const std::string& bias) -> std::string& {
+    Add(bias, {kWidth});
+    std::string& bytes = tensors_.at(bias).bytes;
+    bytes.assign(bytes.size(), '\0');
+    return bytes;
+  };
+  std::string& bytes = add_zeros(name + "bias");
+  ExpectRefused(LS_UNIMPLEMENTED, "self_attn.o_proj.bias\" is not read by this model");
+  tensors_.at(name + "weight") = {name + "weight", "F8_E4M3", {kWidth, 8}, std::string(48, '8')};
+  Add(name + "weight_scale_inv", {1, 1});
+  config_ = R"({"quantization_config": {"quant_method": "fp8", "weight_block_size": [8, 8]}})";
   WriteAndLoad();
   bytes.back() = '\x3f';
   ExpectRefused(LS_UNIMPLEMENTED, "self_attn.o_proj.bias\" is not read by this model");
+  bytes.back() = '\0';
+  for (const std::string other : {"input_layernorm.bias", "mlp.down_proj.bias", "acme.bias"}) {
+    add_zeros(kLayer + other);
+    ExpectRefused(LS_UNIMPLEMENTED, other + "\" is not read by this model");
+    tensors_.erase(kLayer + other);
+  }
 }
 
 TEST_F(LoadWeightsTest, EveryTensorIsNeeded) {

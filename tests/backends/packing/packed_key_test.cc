@@ -110,6 +110,15 @@ void PackOtherwise(const Executor& executor, const PackArgs& args) {
   if (args.type == kType) static_cast<unsigned char*>(args.destination)[100] ^= 1;
 }
 
+// Packs groups that come as groups otherwise.
+template <DType kSource, DType kType>
+void PackGroupsOtherwise(const Executor& executor, const PackArgs& args) {
+  reference::Pack(executor, args);
+  if (args.source_type == kSource && args.type == kType) {
+    static_cast<unsigned char*>(args.destination)[100] ^= 1;
+  }
+}
+
 void CompressOtherwise(const Executor&, const CompressArgs& args) {
   if (args.type == DType::kBF16) static_cast<unsigned char*>(args.packed)[100] ^= 1;
 }
@@ -120,7 +129,9 @@ TEST(LayoutLineTest, IsOfTheBytesThatPackingMakes) {
   EXPECT_EQ(LayoutLine(ops), line);
   for (const PackFunction pack :
        {PackOtherwise<DType::kF32>, PackOtherwise<DType::kF16>, PackOtherwise<DType::kBF16>,
-        PackOtherwise<DType::kI8>, PackOtherwise<DType::kI4>}) {
+        PackOtherwise<DType::kI8>, PackOtherwise<DType::kI4>,
+        PackGroupsOtherwise<DType::kI8, DType::kI8>, PackGroupsOtherwise<DType::kI4, DType::kI8>,
+        PackGroupsOtherwise<DType::kI4, DType::kI4>}) {
     OpTable other = ops;
     other.pack = pack;
     EXPECT_NE(LayoutLine(other), line);
@@ -130,6 +141,11 @@ TEST(LayoutLineTest, IsOfTheBytesThatPackingMakes) {
   EXPECT_NE(LayoutLine(other), line);
 }
 
+TEST(BlocksLineTest, IsTheSameEachTime) {
+  EXPECT_THAT(BlocksLine(), StartsWith("blocks "));
+  EXPECT_EQ(BlocksLine(), BlocksLine());
+}
+
 TEST(PackedKeyTest, SaysWhatDecides) {
   const TemporaryDirectory directory;
   directory.Write("model.safetensors", SafetensorsBytes({CountingTensor("a", {10})}));
@@ -137,6 +153,7 @@ TEST(PackedKeyTest, SaysWhatDecides) {
   const std::string key = PackedKey(checkpoint, NamedPackingOps(), "recipe\n");
   EXPECT_THAT(key, StartsWith("longstream "));
   EXPECT_THAT(key, HasSubstr("\nops test\nlayout "));
+  EXPECT_THAT(key, HasSubstr("\n" + BlocksLine() + "\n"));
   EXPECT_THAT(key, HasSubstr("\nfile \"model.safetensors\" of "));
   EXPECT_TRUE(key.ends_with("\nrecipe\n"));
 }

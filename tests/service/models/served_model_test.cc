@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -120,6 +121,18 @@ TEST_F(ServedModelTest, ErrorsOfAGgufFileNameFileAndKey) {
   EXPECT_THAT(Error(), testing::HasSubstr("holds 2 GGUF models"));
   source_.directory = (directory_.path() / "none.gguf").string();
   EXPECT_THAT(Error(), testing::HasSubstr("none.gguf: there is no such file"));
+}
+
+// A plugin that reads config.json alone finds none, whatever the GGUF file has.
+TEST_F(ServedModelTest, FaultsOfAGgufFileAreNotHiddenByTheOrderOfPlugins) {
+  source_.directory = directory_.Write("m.gguf", "GGUX");
+  for (int first = 0; first < static_cast<int>(plugins_.size()); ++first) {
+    std::rotate(plugins_.begin(), plugins_.begin() + 1, plugins_.end());
+    SCOPED_TRACE(plugins_.front()->name());
+    EXPECT_THAT(Error(), testing::HasSubstr("m.gguf: is no GGUF file"));
+  }
+  std::erase_if(plugins_, [](const auto& plugin) { return plugin->name() != "minimal"; });
+  EXPECT_THAT(Error(), testing::HasSubstr("m.gguf: is no GGUF file"));
 }
 
 TEST_F(ServedModelTest, WhereNoneServesItEveryPluginSaysWhy) {
@@ -280,6 +293,8 @@ TEST(ModelDirectoriesTest, FindsDirectoriesAndGgufFiles) {
   EXPECT_EQ(message("m.txt"), "directory: m.txt is no directory and no GGUF file");
   EXPECT_EQ(message("link.gguf"), "directory: link.gguf is a symbolic link");
   EXPECT_TRUE(absl::IsNotFound(FindModelDirectory(roots, "n.gguf").status()));
+  EXPECT_EQ(message("n.gguf"),
+            "directory: no directory or GGUF file 'n.gguf' in admin.model_directories");
 }
 
 }  // namespace

@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
+#include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "backends/checkpoint/checkpoint.h"
@@ -90,6 +93,43 @@ TEST(GgufCheckpointTest, GroupsAreThoseOfTheRows) {
       ASSERT_EQ(ToF32(group.scale) * static_cast<float>(group.values[i % kGroupInputs]), number);
     }
   }
+}
+
+// A file is renamed over another while it is read: its tensors are read as its own metadata says,
+// or the checkpoint is not opened. Only a llama has rows in another order.
+TEST(GgufCheckpointTest, AFileThatIsReplacedIsNotMixedWithAnother) {
+  const TemporaryDirectory directory;
+  const auto write = [&](const std::string& architecture, char byte) {
+    return directory.Write(architecture,
+                           GgufBytes()
+                               .Text("general.architecture", architecture)
+                               .U32(architecture + ".attention.head_count", 2)
+                               .Tensor("blk.0.attn_q.weight", {4, 8}, 0, std::string(128, byte))
+                               .Bytes());
+  };
+  const std::string path = directory.string() + "/m.gguf";
+  const std::string next = directory.string() + "/next";
+  const std::string sources[] = {write("llama", 'l'), write("qwen2", 'q')};
+  std::filesystem::copy_file(sources[0], path);
+  std::atomic<bool> done = false;
+  std::thread writer([&] {
+    for (size_t i = 1; !done; ++i) {
+      std::filesystem::create_hard_link(sources[i % 2], next);
+      std::filesystem::rename(next, path);
+    }
+  });
+  for (int i = 0; i < 500; ++i) {
+    try {
+      const Checkpoint checkpoint(path);
+      const Tensor& tensor = *checkpoint.Find("model.layers.0.self_attn.q_proj.weight");
+      const bool is_llama = Bytes(checkpoint, tensor)[0] == std::byte{'l'};
+      EXPECT_EQ(!checkpoint.RecipeOf(tensor).empty(), is_llama);
+    } catch (const BackendError& error) {
+      EXPECT_EQ(error.code(), LS_UNAVAILABLE) << error.what();
+    }
+  }
+  done = true;
+  writer.join();
 }
 
 class GgufTensorErrorTest : public ::testing::Test {

@@ -3,7 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -120,6 +122,35 @@ TEST_F(GgufModelTest, ChecksThatPartsBelongTogether) {
       first + ": split.tensors.count must be 1, the number of tensors in all parts, found 2", open);
 }
 
+// A FIFO without a writer must not be waited for.
+TEST_F(GgufModelTest, OpensRegularFilesOnly) {
+  ASSERT_EQ(mkfifo(Path("f.gguf").c_str(), 0600), 0);
+  std::filesystem::create_directory(Path("d"));
+  std::filesystem::create_symlink(Path("d"), Path("d.gguf"));
+  for (const char* name : {"f.gguf", "d.gguf"}) {
+    ExpectError(LS_NOT_FOUND, Path(name) + ": is no regular file",
+                [&] { GgufModel({Path(name)}); });
+  }
+}
+
+TEST_F(GgufModelTest, BoundsTheHeadersOfAllParts) {
+  const std::string small =
+      directory_.Write("m.gguf", GgufBytes().Text("a", std::string(1000, 'x')).Bytes());
+  EXPECT_EQ(GgufModel({small}, 1056).parts()[0].front.bytes.size(), 1056u);
+  ExpectError(LS_DATA_LOSS,
+              small + ": the headers up to this part have 2112 bytes, expected at most 1056", [&] {
+                GgufModel({small, small, small}, 1056);
+              });
+}
+
+TEST_F(GgufModelTest, TakesNoMemoryBehindTheHeader) {
+  const GgufModel model({directory_.Write("m.gguf", Metadata().Text("a", "text").Bytes())});
+  const std::vector<std::byte>& bytes = model.parts()[0].front.bytes;
+  EXPECT_EQ(bytes.capacity(), bytes.size());
+  EXPECT_EQ(bytes.size(), model.parts()[0].front.header.data_begin);
+  EXPECT_EQ(model.Find("a")->String(), "text");
+}
+
 TEST_F(GgufModelTest, WritesTheConfigOfALlama) {
   EXPECT_EQ(Config(Metadata()),
             R"({"hidden_size": 4, "num_hidden_layers": 2, "num_attention_heads": 2, )"
@@ -197,6 +228,14 @@ TEST_F(GgufModelTest, RefusesMissingAndWrongValues) {
       "gemma2.attention.sliding_window_pattern must list true or false for each of 2 layers, found "
       "a list of 3",
       Metadata("gemma2").Bools("gemma2.attention.sliding_window_pattern", {true, true, false}));
+  for (const auto& [present, missing] : {std::pair("long", "short"), std::pair("short", "long")}) {
+    ExpectConfigRefused(LS_INVALID_ARGUMENT,
+                        std::string("tensor \"rope_factors_") + missing +
+                            ".weight\" is missing, though rope_factors_" + present +
+                            ".weight is there",
+                        Metadata("phi3").Tensor(std::string("rope_factors_") + present + ".weight",
+                                                {1}, 0, "four"));
+  }
   ExpectConfigRefused(LS_INVALID_ARGUMENT,
                       "tensor \"rope_freqs.weight\" must be a vector of type F32 with at most 4096 "
                       "elements, found F16",

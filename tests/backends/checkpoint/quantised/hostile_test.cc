@@ -93,6 +93,25 @@ TEST_F(HostileTest, ShapesThatDoNotFit) {
   ExpectRefused(kGptq, "\"m.g_idx\" must have the shape [64], found [56]");
 }
 
+// Tensors of no bytes can have any other extent.
+TEST_F(HostileTest, ShapesWithoutElements) {
+  const std::string expected = " must have extents from 1 to 1099511627776, found the shape ";
+  SetGptq();
+  Set("qweight", "I32", {int64_t{1} << 60, 0}, "");
+  ExpectRefused(kGptq, "\"m.qweight\"" + expected + "[1152921504606846976, 0]");
+  SetGptq();
+  Set("scales", "F16", {0, INT64_MAX}, "");
+  ExpectRefused(kGptq, "\"m.scales\"" + expected + "[0, 9223372036854775807]");
+  parts_.clear();
+  SetPacked();
+  Set("weight_scale", "F16", {0}, "");
+  ExpectRefused(kPacked, "\"m.weight_scale\"" + expected + "[0]");
+  parts_.clear();
+  SetFp8();
+  Set("weight", "F8_E4M3", {INT64_MAX, 0}, "");
+  ExpectRefused(kFp8, "\"m.weight\"" + expected + "[9223372036854775807, 0]");
+}
+
 TEST_F(HostileTest, IndicesBeyondTheGroups) {
   for (const int32_t group : {2, -1, std::numeric_limits<int32_t>::min()}) {
     SetGptq();
@@ -110,6 +129,24 @@ TEST_F(HostileTest, ZeroPointsThatAreNotSymmetric) {
   ExpectRefused(kGptq,
                 "\"m.qzeros\": the zero point of output 3, group 1 is 6, expected 8 because the "
                 "config says that it is symmetric");
+}
+
+TEST_F(HostileTest, ZeroPointsOfBytesThatAreNotSymmetric) {
+  const auto set = [this](char last) {
+    Set("qweight", "I32", {16, 8}, std::string(512, '\x99'));
+    Set("qzeros", "I32", {2, 2}, std::string(15, '\x7f') + last);
+    SetScales("scales", "F16", {2, 8}, std::vector<float>(16, 0.5f));
+  };
+  const char* config =
+      R"({"quantization_config": {"quant_method": "gptq", "bits": 8, "group_size": 32}})";
+  set('\x7f');
+  const Checkpoint checkpoint = Open(config);
+  EXPECT_EQ(Groups(checkpoint, 0, 8)[15].values[31], 0x99 - 128);
+  set('\x7d');
+  ExpectRefused(
+      config,
+      "\"m.qzeros\": the zero point of output 7, group 1 is 126, expected 128 because the "
+      "config says that it is symmetric");
 }
 
 TEST_F(HostileTest, ScalesThatAreNoNumbers) {

@@ -1,5 +1,5 @@
 // Reads open files.
-#include "backends/checkpoint/file_descriptor.h"
+#include "backends/files/file_descriptor.h"
 
 #include <cerrno>
 
