@@ -155,7 +155,7 @@ class Connection {
   // Cancels a turn of a session, and waits until it has ended. As Close, no interrupt cancels it.
   v1::Turn CancelTurn(const std::string& session, const std::string& turn);
   std::vector<v1::Turn> Turns(const std::string& session);
-  // What the turns of a session have read and written, with the parts of each text joined. Begins
+  // The texts that the turns of a session have read and written, each of them joined. Begins
   // again if the session changes meanwhile. Throws CallError.
   std::vector<v1::HistoryEntry> History(const std::string& session);
 

@@ -90,7 +90,7 @@ class Session {
   v1::Session Info();
   uint64_t Position() { return Info().position(); }
   std::vector<v1::Turn> Turns();
-  // What the turns have read and written, from the first one to the last (Connection::History).
+  // The texts that the turns have read and written, in their order (Connection::History).
   std::vector<v1::HistoryEntry> History();
 
   // Cancels a turn that runs in another thread or program, and waits until it has ended. The turn

@@ -188,8 +188,6 @@ class Gateway {
                             const ResponseLog::Stored& stored);
   // How often a gateway says that it makes a response.
   static constexpr absl::Duration kBeatPeriod = absl::Seconds(5);
-  static NewResponse BegunElsewhere(const Call& call, const std::string& id,
-                                    const ResponseLog::Stored& stored);
   void CancelResponse(Call& call, const std::string& id);
   // Sends the events of a response, from this one on, until its end.
   void Follow(Call& call, ResponseStream& stream, size_t from);

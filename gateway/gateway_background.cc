@@ -45,6 +45,12 @@ std::optional<v1::Turn> TurnOf(client::Connection& connection, const std::string
   return std::nullopt;
 }
 
+// The writer of a response that another gateway has begun.
+std::shared_ptr<ResponsesWriter> WriterOf(const std::string& id, const notes::Begun& begun) {
+  return std::make_shared<ResponsesWriter>(id, begun.created(), begun.model(),
+                                           ParseJson(begun.repeated()));
+}
+
 // The caller for calls that go on if a response is cancelled.
 client::Caller SteadyCaller(const client::Caller& caller) {
   client::Caller steady = caller;
@@ -243,27 +249,19 @@ void Gateway::Follow(Call& call, ResponseStream& stream, size_t from) {
   }
 }
 
-NewResponse Gateway::BegunElsewhere(const Call& call, const std::string& id,
-                                    const ResponseLog::Stored& stored) {
+void Gateway::TakeOver(const Call& call, const std::string& id, const ResponseLog::Stored& stored) {
   NewResponse response;
   response.id = id;
   response.caller = call.caller();
   response.begun = *stored.begun;
   response.begun.clear_request();
   response.noted_session = stored.note.session_id;
+  response.writer = WriterOf(id, *stored.begun);
   const v1::Messages& all = stored.begun->request().input().messages();
   std::vector<v1::Message> messages(all.messages().begin(), all.messages().end());
   if (stored.begun->has_instructions() && !messages.empty()) messages.erase(messages.begin());
   response.conversation = std::make_shared<Conversation>(nullptr, std::move(messages));
-  response.writer = std::make_shared<ResponsesWriter>(
-      id, stored.begun->created(), stored.begun->model(), ParseJson(stored.begun->repeated()));
-  return response;
-}
-
-void Gateway::TakeOver(const Call& call, const std::string& id, const ResponseLog::Stored& stored) {
-  NewResponse response = BegunElsewhere(call, id, stored);
-  constexpr uint64_t kCopies = 6;  // as for AdmitResponse
-  response.held = response_budget_.Take(kCopies * response.conversation->bytes() + 1);
+  response.held = response_budget_.Take(kResponseCopies * response.conversation->bytes() + 1);
   if (response.held == nullptr) return;  // a later request tries again
   response.taken = std::make_shared<BegunTurns>(1, [](const std::vector<Receipt>&) {});
   Receipt receipt{stored.note.session_id, stored.begun->turn_id(), Receipt::How::kContinued};
@@ -280,10 +278,10 @@ void Gateway::TakeOver(const Call& call, const std::string& id, const ResponseLo
 
 std::string Gateway::NoteCancelled(const Call& call, const std::string& id,
                                    const ResponseLog::Stored& stored) {
-  const NewResponse response = BegunElsewhere(call, id, stored);
-  response.writer->Queue();
-  response.writer->Cancel();
-  std::string json = JsonToText(response.writer->response());
+  const std::shared_ptr<ResponsesWriter> writer = WriterOf(id, *stored.begun);
+  writer->Queue();
+  writer->Cancel();
+  std::string json = JsonToText(writer->response());
   PutNotes(call.caller(), stored.note.session_id,
            {StoredResponses::NoteOfFailed(id, call.caller().authorization, json)});
   return json;
@@ -294,8 +292,7 @@ std::optional<ResponseLog::Stored> Gateway::GoOnWith(const Call& call, const std
   if (absl::Now() - stored.beat < kLostAfter) return stored;
   const std::string& owner = call.caller().authorization;
   client::Connection connection = turns_.connection().For(SteadyCaller(call.caller()));
-  const absl::MutexLock lock(&taking_over_);
-  // Another request, or another gateway, may have been faster.
+  // Another gateway may have been faster.
   auto now = responses_.Find(connection, id, owner, /*with_conversation=*/false);
   if (!now.has_value() || now->begun == nullptr || absl::Now() - now->beat < kLostAfter) return now;
   const auto turn = TurnOf(connection, now->note.session_id, now->begun->turn_id());
@@ -304,8 +301,12 @@ std::optional<ResponseLog::Stored> Gateway::GoOnWith(const Call& call, const std
     now->begun = nullptr;
     return now;
   }
-  TakeOver(call, id, *now);
-  auto taken = responses_.log().Find(id, owner);
+  const absl::MutexLock lock(&taking_over_);
+  auto taken = responses_.log().Find(id, owner);  // by another request
+  if (!taken.has_value()) {
+    TakeOver(call, id, *now);
+    taken = responses_.log().Find(id, owner);
+  }
   return taken.has_value() ? taken : now;
 }
 

@@ -60,11 +60,10 @@ std::shared_ptr<void> Gateway::AdmitResponse(Call& call, const Conversation& con
                      "the conversation has too many responses; send it as"
                      " the input of a new one");
   }
-  // The conversation becomes a request, which is kept, written and read again. A response in the
-  // background also keeps its body, and repeats it in events.
-  constexpr uint64_t kCopies = 6;
+  // A response in the background also keeps its body, and repeats it in events.
   const uint64_t body = background ? call.request().body.size() : 0;
-  std::shared_ptr<void> held = response_budget_.Take(kCopies * (conversation.bytes() + body) + 1);
+  std::shared_ptr<void> held =
+      response_budget_.Take(kResponseCopies * (conversation.bytes() + body) + 1);
   if (held == nullptr)
     call.Answer(BusyAnswer("all responses together take too many bytes; try again"));
   return held;

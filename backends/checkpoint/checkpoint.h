@@ -43,7 +43,7 @@ class Checkpoint {
   // Takes a tensor away that has no effect, so that no reader needs to read it.
   void Remove(std::string_view name);
 
-  // What the checkpoint is known by: the directory, or the first GGUF file.
+  // The name of the checkpoint in errors: the directory, or the first GGUF file.
   const std::string& path() const { return path_; }
   // The directory of its files.
   const std::string& directory() const { return directory_; }

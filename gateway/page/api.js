@@ -66,7 +66,7 @@ export async function listSessions(pageSize, pageToken) {
   return (await call(`longstream/sessions?${query}`)).json();
 }
 
-// What a session has read and written: {kind, turn_id, and text or message}.
+// The history of a session: a list of {kind, turn_id, and text or message}.
 export async function readHistory(id) {
   return (await (await call(`longstream/sessions/${encodeURIComponent(id)}/history`)).json()).history;
 }

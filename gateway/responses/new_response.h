@@ -2,6 +2,7 @@
 #ifndef LONGSTREAM_GATEWAY_RESPONSES_NEW_RESPONSE_H_
 #define LONGSTREAM_GATEWAY_RESPONSES_NEW_RESPONSE_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -13,6 +14,10 @@
 #include "gateway_notes.pb.h"
 
 namespace longstream::gateway {
+
+// The conversation of a response becomes a request, which is kept, written and read again. So it
+// takes so many times its bytes.
+inline constexpr uint64_t kResponseCopies = 6;
 
 struct NewResponse {
   std::string id;

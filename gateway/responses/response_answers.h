@@ -1,4 +1,4 @@
-// What requests about a response get.
+// Answers to requests about a response.
 #ifndef LONGSTREAM_GATEWAY_RESPONSES_RESPONSE_ANSWERS_H_
 #define LONGSTREAM_GATEWAY_RESPONSES_RESPONSE_ANSWERS_H_
 

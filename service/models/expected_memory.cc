@@ -64,7 +64,7 @@ bool IsTrue(const Json& object, const char* key, bool absent) {
 // Half bits that a weight takes in memory: with its share of a group's scale.
 constexpr uint64_t kInt4 = 9, kInt8 = 17, k16Bits = 32, k32Bits = 64;
 
-// What a quantised weight takes, in half bits.
+// The size of a quantised weight, in half bits.
 struct WeightSize {
   uint64_t stored = 16;
   uint64_t in_memory = k16Bits;

@@ -16,7 +16,7 @@ namespace longstream {
 // value is missing or wrong.
 std::string GgufConfigText(const GgufModel& model);
 
-// What the conversion of a model did to one of its tensors, so that it can be undone.
+// The changes that the conversion of a model made to one of its tensors, to undo them.
 struct GgufConversion {
   // The tensor's name in a checkpoint of Hugging Face. Empty: the tensor is part of the config.
   std::string name;

@@ -1,4 +1,4 @@
-// What the turns of a session have read and written, for people and programs that want to read it.
+// The texts that the turns of a session have read and written, for programs that show them.
 #ifndef LONGSTREAM_SERVICE_SERVING_LOG_SESSION_HISTORY_H_
 #define LONGSTREAM_SERVICE_SERVING_LOG_SESSION_HISTORY_H_
 

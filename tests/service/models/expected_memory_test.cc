@@ -1,4 +1,4 @@
-// What weights take in memory, from the sizes of their files and config.json.
+// The memory of weights, from the sizes of their files and config.json.
 #include "service/models/expected_memory.h"
 
 #include <gtest/gtest.h>
